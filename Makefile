@@ -17,7 +17,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 PYTEST := $(RUN) -m pytest
 
 # What processes that tests start import, beside the package: compiled once, not by each of them.
-STARTED := tests/children tests/folding.py tests/fault tests/fleet tools bench
+STARTED := tests/children tests/folding.py tests/program.py tests/fault tests/fleet tools bench
 
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
@@ -25,7 +25,7 @@ SERVER := .venv/.server
 DEV := .venv/.dev
 SERVERS := .venv/servers/.complete
 
-.PHONY: help setup demo serve services test check static format sim faults bench bench-http bench-peers soak requirements docs pins clean
+.PHONY: help setup demo serve page browser services test check static format sim faults bench bench-http bench-peers soak requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -35,13 +35,19 @@ setup: $(DEV) ## Create .venv with everything that development needs
 demo: $(CORE) ## Run an example workflow end to end, with live progress
 	@.venv/bin/minuet demo
 
-serve: $(SERVER) ## Serve the HTTP API and run nodes in one process, on http://127.0.0.1:7800; FILES=order.yaml
+serve: $(SERVER) page ## Serve the page and the HTTP API and run nodes, on http://127.0.0.1:7800; FILES=order.yaml
 	@.venv/bin/minuet dev $(FILES)
+
+page: $(CORE) ## Build the web page, if anything in ui/ has changed
+	@$(RUN) tools/page.py
+
+browser:
+	@sh tools/browser.sh
 
 services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
 	@$(RUN) tools/services.py build/services
 
-test: static $(SERVERS) ## Everything: format, lint, types and all tests
+test: static page browser $(SERVERS) ## Everything: format, lint, types and all tests
 	@$(scratch); $(call and_types,$(PYTEST) -n $(TEST_WORKERS) --dist worksteal)
 
 check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
@@ -69,7 +75,8 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 
 faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
 	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
-		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store tests/worker tests/app \
+		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store \
+		tests/worker tests/app tests/hostile tests/scenario tests/simulation \
 		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark

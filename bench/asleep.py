@@ -2,11 +2,12 @@
 
 `python -m bench.asleep --functions 100000` starts functions that sleep until some time in a window,
 waits until all of them sleep, and then until all have ended. It prints one JSON object: memory of
-the process before, while they sleep and afterwards, and how late they woke, in milliseconds.
+the process before, when a fifth of them sleep, when all do, and afterwards; and how late they woke,
+in milliseconds.
 
-How late they wake says something only if store and machine can run as many functions in the window
-as wake in it. So this is measured first, and the window is twice as long as they need; the pause
-before it as well, in which they are started.
+How late they wake says something only if store and machine can wake as many functions in a second
+as wake then. So this is measured first, and the window is so long that only a share of it is asked
+for.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ BATCH = 500
 
 #: Functions that are run first, to see how many a second are possible.
 TRIED = 2_000
+
+#: How much of that is asked for.
+SHARE = 0.6
 
 #: Functions whose lateness is looked at.
 SAMPLE = 2_000
@@ -70,35 +74,47 @@ async def until_over(app: minuet.App) -> None:
         await asyncio.sleep(0.1)
 
 
-async def find_rate(app: minuet.App) -> float:
-    """How many functions a second can be started, put to sleep, woken and ended."""
+async def until_asleep(app: minuet.App) -> None:
+    """Wait until all functions that were started sleep."""
+    while any(queue.ready or queue.running for queue in await app.workers.queues()):
+        await asyncio.sleep(0.05)
+
+
+async def find_rates(app: minuet.App, count: int) -> tuple[float, float]:
+    """How many functions a second can be put to sleep, and how many woken: all at once."""
     began = time.perf_counter()
-    await start(app, TRIED, int(time.time() * 1000) + 200, 1)
+    due_ms = int(time.time() * 1000) + 500 + 3 * count
+    await start(app, count, due_ms, 1)
+    await until_asleep(app)
+    started = count / (time.perf_counter() - began)
+    await asyncio.sleep(max(0, due_ms / 1000 - time.time()))
+    began = time.perf_counter()
     await until_over(app)
-    return TRIED / (time.perf_counter() - began)
+    return started, count / (time.perf_counter() - began)
 
 
 async def measure(options: argparse.Namespace, store: str) -> dict[str, Any]:
+    count = options.functions
     async with minuet.App(store, concurrency=200) as app:
-        rate = await find_rate(app)
-        span_s = options.span or 10 + 2 * options.functions / rate
-        before = memory_mb()
-        began = time.perf_counter()
-        # They wake when all of them have been started, and not before.
-        first_ms = int((time.time() + span_s) * 1000)
-        sample = await start(app, options.functions, first_ms, int(span_s * 1000))
-        while any(queue.ready or queue.running for queue in await app.workers.queues()):
-            await asyncio.sleep(0.2)
-        took, asleep = time.perf_counter() - began, memory_mb()
+        started, woken = await find_rates(app, min(TRIED, count))
+        window_s = count / (woken * options.share)
+        memory = [memory_mb()]
+        # They wake when all of them sleep, and not before.
+        first_ms = int((time.time() + 1 + 2 * count / started) * 1000)
+        sample: list[Any] = []
+        for part in (count // 5, count - count // 5):
+            sample += await start(app, part, first_ms, int(window_s * 1000))
+            await until_asleep(app)
+            memory.append(memory_mb())
         in_time = time.time() * 1000 < first_ms
         await until_over(app)
+        memory.append(memory_mb())
         late = sorted([float((await app.wait(run)).output) for run in sample])
     return {
-        "functions": options.functions,
-        "memory_mb": [round(before), round(asleep), round(memory_mb())],
-        "possible_per_s": round(rate),
-        "woken_per_s": round(options.functions / span_s),
-        "started_and_asleep_per_s": round(options.functions / took),
+        "functions": count,
+        "memory_mb": [round(one) for one in memory],
+        "possible_per_s": round(woken),
+        "woken_per_s": round(woken * options.share),
         "all_asleep_before_the_first_woke": in_time,
         "late_ms": {
             "median": round(statistics.median(late)),
@@ -112,7 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--functions", type=int, default=100_000)
     parser.add_argument(
-        "--span", type=float, help="seconds until the first one wakes, and in which all wake"
+        "--share", type=float, default=SHARE, help="how much of what is possible is asked for"
     )
     parser.add_argument("--store", help="where to run; without it, a new SQLite file")
     options = parser.parse_args()

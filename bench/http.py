@@ -31,6 +31,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.places import open_place
+from bench.rates import closed, paced
 from minuet.app.app import App
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,57 +170,17 @@ def shown(seconds: list[float]) -> dict[str, float]:
     }
 
 
-async def closed(made: list[Client], seconds: float, *, ends: bool) -> float:
-    """Runs in a second, by clients that each begin the next one at once."""
-    until, count = time.perf_counter() + seconds, 0
-
-    async def go(client: Client) -> None:
-        nonlocal count
-        while time.perf_counter() < until:
-            status, run = await client.start("one")
-            assert status == 201
-            if ends:
-                await client.wait(run)
-            count += 1
-
-    began = time.perf_counter()
-    await asyncio.gather(*map(go, made))
-    return count / (time.perf_counter() - began)
+async def start_one(client: Client) -> None:
+    status, _ = await client.start("one")
+    if status != 201:
+        raise AssertionError(f"answered {status}")
 
 
-async def paced(
-    made: list[Client], rate: float, seconds: float, *, ends: bool
-) -> tuple[list[float], int]:
-    """Begin runs at a rate, whether or not earlier ones are answered. Times from when each was to
-    begin, and how many were refused."""
-    free = asyncio.Queue[Client]()
-    for client in made:
-        free.put_nowait(client)
-    took: list[float] = []
-    wrong = 0
-    began = time.perf_counter()
-
-    async def go(due: float) -> None:
-        nonlocal wrong
-        client = await free.get()
-        try:
-            status, run = await client.start("one")
-            if status != 201:
-                wrong += 1
-            elif ends:
-                await client.wait(run)
-            took.append(time.perf_counter() - due)
-        finally:
-            free.put_nowait(client)
-
-    going = []
-    for number in range(int(rate * seconds)):
-        due = began + number / rate
-        if (ahead := due - time.perf_counter()) > 0:
-            await asyncio.sleep(ahead)
-        going.append(asyncio.ensure_future(go(due)))
-    await asyncio.gather(*going)
-    return took, wrong
+async def run_one(client: Client) -> None:
+    status, run = await client.start("one")
+    if status != 201:
+        raise AssertionError(f"answered {status}")
+    await client.wait(run)
 
 
 async def chains(client: Client, count: int) -> float:
@@ -243,9 +204,9 @@ async def measure(store: str, seconds: float, rate: float) -> dict[str, Any]:
             alone.append(time.perf_counter() - began)
     with server(store) as (url, pid):
         async with clients(url, CLIENTS) as made:
-            await closed(made, 0.5, ends=False)
+            await closed(made, 0.5, start_one)
             cpu, began = processor_s(pid), time.perf_counter()
-            found["starts_per_s"] = round(await closed(made, seconds, ends=False))
+            found["starts_per_s"] = round(await closed(made, seconds, start_one))
             count = found["starts_per_s"] * (time.perf_counter() - began)
             found["server_cpu_ms_per_start"] = round((processor_s(pid) - cpu) / count * 1000, 3)
             over = []
@@ -258,7 +219,7 @@ async def measure(store: str, seconds: float, rate: float) -> dict[str, Any]:
                 (statistics.median(over) - statistics.median(alone)) * 1000, 2
             )
         async with clients(url, 200) as made:
-            took, wrong = await paced(made, rate, seconds, ends=False)
+            took, wrong = await paced(made, rate, seconds, start_one)
             found["steady"] = {"per_s": rate, "seconds": seconds, "wrong": wrong, **shown(took)}
     return found
 
@@ -269,9 +230,9 @@ async def measure_ends(store: str, seconds: float, count: int) -> dict[str, Any]
             await app.workflows.deploy(document)
     with server(store) as (url, _), worker(store):
         async with clients(url, 64) as made:
-            await closed(made[:CLIENTS], 0.5, ends=True)
-            full = await closed(made[:CLIENTS], seconds, ends=True)
-            took, wrong = await paced(made, full / 2, seconds, ends=True)
+            await closed(made[:CLIENTS], 0.5, run_one)
+            full = await closed(made[:CLIENTS], seconds, run_one)
+            took, wrong = await paced(made, full / 2, seconds, run_one)
             native = await chains(made[0], count)
     return {
         "runs_per_s": round(full),

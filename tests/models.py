@@ -60,3 +60,24 @@ def one_after_another(*scripts: Script) -> Callable[[Any], Script]:
     """Answer with these, one for each call; the last one again and again."""
     left = list(scripts)
     return lambda asked: left.pop(0) if len(left) > 1 else left[0]
+
+
+def wants(*calls: tuple[str, Any], text: str | None = None, usage: Any = USAGE) -> bytes:
+    """An answer that has these tools called: names, and arguments (a text is sent unchanged)."""
+    parts = []
+    for index, (name, arguments) in enumerate(calls):
+        data = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        begin = {"index": index, "id": f"call-{index}", "type": "function"}
+        parts.append({**begin, "function": {"name": name, "arguments": data[:3]}})
+        parts.append({"index": index, "function": {"arguments": data[3:]}})
+    return stream(
+        chunk(text),
+        *(chunk(delta={"tool_calls": [part]}) for part in parts),
+        chunk(finish_reason="tool_calls"),
+        {"choices": [], "usage": usage},
+    )
+
+
+def chooses(*nodes: str, why: str = "it fits") -> bytes:
+    """An answer that chooses these next nodes."""
+    return says(json.dumps({"next_nodes": nodes, "reasoning": why, "confidence": 0.9}))

@@ -32,8 +32,8 @@ BYTES_MAX = 1 << 20
 #: Emptied so often, a schema is left alone: what was deleted is still in its files.
 USES_MAX = 50
 
-#: Tables that say how the schema was made.
-_MADE = ("migrations", "function_sets")
+#: Tables that say how and where the schema was made: without their rows it is made again.
+_MADE = ("migrations", "function_sets", "feed_origin")
 
 #: A connection that a pooler keeps, and that nobody has, was emptied last.
 _OTHERS = """

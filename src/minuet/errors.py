@@ -15,7 +15,8 @@
     ├── ServiceError           a service that a node called did not do what it was asked
     │   ├── ServiceUnavailableError   … but may do it later (Retryable)
     │   └── ServiceRefusedError       … and would not the next time (NonRetryable)
-    │       └── EgressError           its address may not be reached from here
+    │       ├── EgressError           its address may not be reached from here
+    │       └── AgentError            an agent came to one of its limits, or to no result
     ├── WebhookError           a webhook that came is not signed as it must be, or is too old
     ├── RunError               about one run
     │   ├── DamagedRowError    what the store holds of it cannot be read
@@ -159,6 +160,18 @@ class SecretError(HandlerError):
     """A node reads a secret that it does not declare, or that its worker does not have."""
 
     code = "secret-error"
+
+
+class CannotWaitError(HandlerError):
+    """A node type that waits was run by a worker over HTTP, which cannot keep what it waits for."""
+
+    code = "cannot-wait"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} waits, and a worker over HTTP cannot do that: run it in a worker on the "
+            "store (minuet worker --store URL)"
+        )
 
 
 class RunError(MinuetError):
@@ -536,6 +549,13 @@ class EgressError(ServiceRefusedError):
             f"{where} must not be called from here: it is a {kind} address. If it is meant, add "
             f"{address if kind == 'cloud metadata' else host} to MINUET_EGRESS_ALLOW"
         )
+
+
+class AgentError(ServiceRefusedError):
+    """An agent came to one of its limits, or to no result. Its calls are kept: when the node is
+    tried again, it goes on where it was."""
+
+    code = "agent-failed"
 
 
 class WebhookError(MinuetError, ValueError):

@@ -51,6 +51,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.FunctionError: Outcome(INVALID, 422, "Durable function not usable"),
     errors.ReplayError: Outcome(FAILED, 409, "Code does not fit the run"),
     errors.StepFailed: Outcome(FAILED, 409, "Step failed"),
+    errors.CannotWaitError: Outcome(INVALID, 422, "Cannot wait"),
     errors.SecretError: Outcome(INVALID, 422, "Secret not available"),
     errors.ServiceError: Outcome(FAILED, 502, "Service failed"),
     errors.ServiceUnavailableError: Outcome(FAILED, 503, "Service unavailable"),

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from minuet.api.access import Access
 from minuet.api.application import make_routes
 from minuet.api.front import Limits
-from minuet.api.permissions import DESCRIPTION, EXEMPT, NEEDED, OPEN, PREFIX
+from minuet.api.permissions import DESCRIPTION, EXEMPT, NEEDED, OPEN, PAGE, PREFIX
 from minuet.app.app import App
 from minuet.app.keys import KeyCells, NewKey
 from minuet.app.roles import ROLES, Role, included
@@ -33,7 +33,7 @@ def routes() -> list[tuple[str, str]]:
     for route in make_routes().routes:
         included_router = getattr(route, "original_router", None)
         if included_router is None:
-            assert getattr(route, "path", None) == DESCRIPTION
+            assert getattr(route, "path", None) in (DESCRIPTION, *PAGE)
             continue
         for one in included_router.routes:
             assert isinstance(one, APIRoute)

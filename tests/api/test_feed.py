@@ -30,6 +30,8 @@ class Watcher:
         self.position = ""
         self.comments: list[str] = []
         self.retry = ""
+        #: Whether the server has said that it stops.
+        self.is_stopped = False
 
     async def next(self) -> dict[str, Any] | None:
         """The next event, or a comment or position as nothing; None: the stream has ended."""
@@ -44,6 +46,7 @@ class Watcher:
                 self.position = fields.get("id", self.position)
                 self.retry = fields.get("retry", self.retry)
                 if "data" not in fields:
+                    self.is_stopped = self.is_stopped or fields.get("event") == "stop"
                     return {}
                 event: dict[str, Any] = json.loads(fields["data"])
                 event["event"] = fields["event"]
@@ -210,7 +213,8 @@ async def test_a_server_that_stops_ends_the_stream_with_a_hint(serve: Serve) -> 
         await watcher.rest()
 
     assert watcher.comments == [": the server stops; connect again"]
-    assert watcher.retry == "500"
+    assert (watcher.is_stopped, watcher.retry) == (True, "500")
+    assert watcher.seen == []
 
 
 async def test_an_unknown_position_is_gone(serve: Serve) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from minuet.api.errors import TooManyRequestsError
 from minuet.api.front import Limits
 from minuet.api.local import is_loopback
 from minuet.api.pace import Pace
+from minuet.app.app import App
 from minuet.clock import ManualClock
 from minuet.errors import ConfigError
 from minuet.store.records import WorkerRecord
@@ -174,7 +176,7 @@ async def test_each_key_has_requests_of_its_own(serve: Serve) -> None:
     assert statuses == [200, 429, 200, 429]
 
 
-@pytest.mark.shows("U-15", "U-16")
+@pytest.mark.shows("U-15", "U-16", "Z-07")
 async def test_a_tenant_may_have_so_many_open_runs(serve: Serve) -> None:
     waiting = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
     async with serve(access=Access(is_required=True), limits=Limits(open_runs=2)) as site:
@@ -245,6 +247,25 @@ async def test_health_says_how_the_workers_are(serve: Serve) -> None:
     assert ready["status"] == live["status"] == "ok"
     assert ready["workers"] == {"healthy": 1}
     assert ready["oldest_ms"] == 0
+
+
+@pytest.mark.shows("H-12")
+async def test_health_does_not_count_a_worker_that_has_stopped(
+    serve: Serve, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/health.db"
+    async with serve(store, worker=False) as site:
+
+        async def registered() -> bool:
+            return bool((await site.get("/health/ready"))["workers"])
+
+        async with App(store, name="leaving"):
+            await until(site.app.store, registered)
+            before = await site.get("/health/ready")
+        after = await site.get("/health/ready")
+
+    assert before["workers"] == {"healthy": 1}
+    assert after["workers"] == {}
 
 
 async def test_silent_workers_are_stale_after_15_seconds_and_dead_after_30(serve: Serve) -> None:

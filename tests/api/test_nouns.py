@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from minuet import Context, task
 from minuet.telemetry.metrics import WorkerMetrics
 
+from .. import servers
 from ..waiting import until, until_waiting
 from .conftest import Serve, Site
 from .test_runs import FAILING, SHORT, WAITING
@@ -269,11 +270,13 @@ async def test_node_types_are_listed_with_their_schemas(serve: Serve) -> None:
     assert unknown["code"] == "not-found"
 
 
-@pytest.mark.shows("T-04", "T-07")
-async def test_metrics_say_how_the_store_is_and_what_workers_do(serve: Serve) -> None:
+@pytest.mark.shows("T-04", "T-07", "Z-11")
+@pytest.mark.parametrize("store", ["memory", "redis"])
+async def test_metrics_say_how_the_store_is_and_what_workers_do(serve: Serve, store: str) -> None:
     registry = CollectorRegistry()
     observer = WorkerMetrics(registry)
-    async with serve(registry=registry, observer=observer) as site:
+    url = servers.redis_url() if store == "redis" else "memory://"
+    async with serve(url, registry=registry, observer=observer) as site:
         await fail(site, 2)
         await site.start({"name": "x", "nodes": [{"id": "a", "handler": "elsewhere"}]})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -120,6 +121,7 @@ async def test_a_tag_of_several_workflows_names_none(serve: Serve) -> None:
     assert unknown["code"] == "workflow-not-found"
 
 
+@pytest.mark.shows("B-11")
 @pytest.mark.parametrize(
     ("body", "part"),
     [
@@ -192,6 +194,7 @@ async def test_a_handler_that_no_worker_has_is_a_warning(serve: Serve) -> None:
     assert run["status"] == "RUNNING"
 
 
+@pytest.mark.shows("P-19")
 async def test_runs_are_listed_in_pages(serve: Serve) -> None:
     async with serve() as site:
         made = [await site.start(SHORT, n) for n in range(5)]
@@ -358,6 +361,54 @@ async def test_a_change_is_made_only_if_the_run_is_as_the_client_saw_it(serve: S
     assert "If-Match" in wrong["detail"]
     assert done["status"] == "CANCELLED"
     assert over["code"] == "run-conflict"
+
+
+@pytest.mark.parametrize(
+    ("change", "body"),
+    [
+        ("pause", {}),
+        ("resume", {}),
+        ("retry", {}),
+        ("rollback", {}),
+        ("nodes/first/skip", {"why": "old"}),
+        ("nodes/first/set-output", {"data": 1, "why": "old"}),
+        ("nodes/first/take-back", {"why": "old"}),
+    ],
+)
+async def test_no_change_is_made_to_a_run_that_has_moved_on(
+    serve: Serve, change: str, body: dict[str, Any]
+) -> None:
+    async with serve(worker=False) as site:
+        run = await site.start(WAITING, {"number": 2})
+        seq = (await site.post(f"/runs/{run}/pause"))["seq"]
+        stale = await site.post(
+            f"/runs/{run}/{change}", body, 412, headers={"If-Match": f'"{seq - 1}"'}
+        )
+        now = await site.get(f"/runs/{run}/summary")
+
+    assert (stale["code"], stale["seq"], stale["run_status"]) == (
+        *("precondition-failed", seq),
+        "PAUSED",
+    )
+    assert now["seq"] == seq
+
+
+async def test_of_two_repairs_of_what_both_have_seen_one_is_made(serve: Serve) -> None:
+    async with serve(worker=False) as site:
+        run = await site.start(WAITING, {"number": 2})
+        seq = (await site.post(f"/runs/{run}/pause"))["seq"]
+        answers = await asyncio.gather(
+            *(
+                site.client.post(
+                    f"/api/v1/runs/{run}/nodes/first/set-output",
+                    json={"data": who, "why": "it is known"},
+                    headers={"If-Match": f'"{seq}"'},
+                )
+                for who in ("ann", "ben")
+            )
+        )
+
+    assert sorted(answer.status_code for answer in answers) == [200, 412]
 
 
 async def test_the_history_of_a_run_comes_in_pages(serve: Serve) -> None:

@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,7 +18,9 @@ import pytest
 from minuet.api.serving import bind
 from minuet.app.app import App
 
-Spawn: TypeAlias = Callable[..., subprocess.Popen[str]]
+from .. import programs
+
+Spawn: TypeAlias = Callable[..., programs.Program]
 
 DOCUMENT = {"name": "short", "nodes": [{"id": "only", "type": "noop"}]}
 
@@ -28,17 +28,11 @@ DOCUMENT = {"name": "short", "nodes": [{"id": "only", "type": "noop"}]}
 @pytest.fixture
 def spawn(tmp_path: Path) -> Iterator[Spawn]:
     """Start a command as a process; what still runs at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[programs.Program] = []
 
-    def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "minuet", *arguments],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **settings},
-        )
+    def start(*arguments: str, **settings: str) -> programs.Program:
+        environment = {**os.environ, **settings}
+        child = programs.start("-m", "minuet", *arguments, folder=tmp_path, environment=environment)
         started.append(child)
         return child
 
@@ -48,9 +42,8 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
         child.communicate()
 
 
-def read_event(child: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
+def read_event(child: programs.Program, wanted: str) -> dict[str, Any]:
     """The next line about this."""
-    assert child.stdout is not None
     for line in child.stdout:
         event: dict[str, Any] = json.loads(line)
         if event["event"] == wanted:

@@ -26,3 +26,17 @@ def test_the_benchmark_of_the_http_api_runs() -> None:
     assert found["steady"]["wrong"] == found["end_to_end"]["wrong"] == 0
     assert found["alone"]["http"]["p50_ms"] > 0
     assert found["remote_nodes_per_s"] > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_beside_other_engines_measures_minuet() -> None:
+    command = ["-m", "bench.http_peers", "--seconds", "0.3", "--only", "minuet sqlite"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["minuet sqlite"]
+
+    assert found["starts_per_s"] > 0
+    assert found["end_to_end"]["p50_ms"] > 0
+    assert found["end_to_end"]["wrong"] == 0

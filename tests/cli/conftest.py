@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pytest
 
 from minuet.cli.main import main
 
+from .. import programs
 from ..folding import Findings
 
 HANDLERS = '''
@@ -125,18 +125,14 @@ def minuet(folder: Folder, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
 
 
 @pytest.fixture
-def spawn(folder: Folder) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def spawn(folder: Folder) -> Iterator[Callable[..., programs.Program]]:
     """Start the command as a process; what still runs at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[programs.Program] = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "minuet", *arguments],
-            cwd=folder.path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={key: value for key, value in os.environ.items() if key != "MINUET_STORE"},
+    def start(*arguments: str) -> programs.Program:
+        environment = {key: value for key, value in os.environ.items() if key != "MINUET_STORE"}
+        child = programs.start(
+            "-m", "minuet", *arguments, folder=folder.path, environment=environment
         )
         started.append(child)
         return child
@@ -148,11 +144,12 @@ def spawn(folder: Folder) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def finish() -> Callable[[subprocess.Popen[str]], Called]:
+def finish() -> Callable[[programs.Program], Called]:
     """Wait for a process to end."""
 
-    def wait(child: subprocess.Popen[str]) -> Called:
+    def wait(child: programs.Program) -> Called:
         out, err = child.communicate(timeout=60)
+        assert child.returncode is not None
         return Called(child.returncode, out, err)
 
     return wait

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from typing import Any
 
 import pytest
 
+from ..programs import Program
 from .test_signals import HOLD, read_until
 from .test_worker import HANDLERS, start_worker, stop
 
@@ -43,7 +43,7 @@ def node_status(minuet: Any, run_id: str, node: str) -> str:
     return minuet("runs", "show", run_id, "--json").json["nodes"][node]["status"]  # type: ignore[no-any-return]
 
 
-def hire(minuet: Any, spawn: Any, *arguments: str) -> subprocess.Popen[str]:
+def hire(minuet: Any, spawn: Any, *arguments: str) -> Program:
     """A worker that is on the list."""
     before = len(workers(minuet))
     child = start_worker(spawn, *HANDLERS, *arguments)

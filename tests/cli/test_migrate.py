@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
 from typing import Any
 
 import pytest
 
 from minuet.app.app import App
 
+from ..programs import Program
 from ..servers import postgres_url, redis_url
 from .test_signals import read_until
 from .test_worker import DOUBLE, HANDLERS, start_worker, stop
@@ -71,7 +71,7 @@ def test_a_worker_on_the_old_store_says_why_it_has_nothing_to_do(
     there = redis_url()
     assert minuet("migrate", "--from", HERE, "--to", there).code == 0
 
-    worker: subprocess.Popen[str] = spawn("worker", "--store", HERE, *HANDLERS)
+    worker: Program = spawn("worker", "--store", HERE, *HANDLERS)
     read_until(worker, f"were moved to {there}: start workers there")
     assert stop(worker, finish).code == 0
 
@@ -143,7 +143,7 @@ def test_a_store_that_is_being_worked_on_is_refused_until_its_workers_are_gone(
     assert statuses(minuet, there) == []
     assert statuses(minuet, HERE) == ["RUNNING"]
     # Waited for, a worker that dies on this machine is found dead at once.
-    waiting: subprocess.Popen[str] = spawn("migrate", "--from", HERE, "--to", there, "--wait")
+    waiting: Program = spawn("migrate", "--from", HERE, "--to", there, "--wait")
     while statuses(minuet, HERE) != ["PAUSED"]:
         assert waiting.poll() is None
     os.kill(worker.pid, signal.SIGKILL)

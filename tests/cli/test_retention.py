@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from minuet.app.app import App
+from minuet.app.audit import AuditWriter
+from minuet.clock import ManualClock
 from minuet.store.records import DEFAULT_TENANT
 
 WAIT = "name: waiting\nnodes:\n  - {id: long, type: wait, config: {seconds: 3600}}\n"
@@ -143,6 +145,25 @@ def test_gc_deletes_runs_and_their_plans(folder: Any, minuet: Any, over: str) ->
 
     assert collected.out == "Deleted 1 run, 1 plan.\n"
     assert ids(minuet) == []
+
+
+def test_gc_deletes_what_the_audit_log_has_kept_for_long_enough(
+    minuet: Any, over: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def log() -> None:
+        clock = ManualClock(86_400_000)
+        async with App("sqlite:///minuet.db", worker=False, clock=clock) as app:
+            await AuditWriter(app).begin(by="", shown="", address="", action="POST /x", path="/x")
+
+    asyncio.run(log())
+    monkeypatch.setenv("MINUET_AUDIT_RETENTION", "0")
+    kept = minuet("gc")
+    monkeypatch.delenv("MINUET_AUDIT_RETENTION")
+    deleted = minuet("gc")
+
+    assert kept.out == "Deleted nothing.\n"
+    assert deleted.out == "Deleted 1 of the audit log.\n"
+    assert minuet("audit", "--json").json == []
 
 
 def age_plans(folder: Any) -> None:

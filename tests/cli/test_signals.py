@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from typing import Any
 
 import pytest
+
+from ..programs import Program
 
 HOLD = """
 name: hold
@@ -18,9 +19,8 @@ nodes:
 HANG = "name: hang\nnodes:\n  - {id: stuck, handler: hang}\n"
 
 
-def read_until(child: subprocess.Popen[str], text: str) -> str:
+def read_until(child: Program, text: str) -> str:
     """Read the child's progress up to a line that contains the text."""
-    assert child.stderr is not None
     seen = ""
     for line in child.stderr:
         seen += line
@@ -133,7 +133,7 @@ def stubborn(folder: Any, minuet: Any, spawn: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT", "0.1")
     folder.write("stubborn_handlers.py", STUBBORN)
 
-    def start(command: str, way: str) -> subprocess.Popen[str]:
+    def start(command: str, way: str) -> Program:
         folder.write("s.yaml", f"name: s\nnodes:\n  - {{id: stuck, handler: {way}}}\n")
         options = ("--handlers", "stubborn_handlers.py")
         if command == "worker":
@@ -212,11 +212,8 @@ def test_a_killed_run_is_gone_on_with_by_another_process(
 
 def test_output_that_nobody_reads_on_is_no_error(folder: Any, spawn: Any) -> None:
     child = spawn("node-types", "--json")
-    assert child.stdout is not None
-    assert child.stderr is not None
 
     child.stdout.close()
 
     assert child.wait(timeout=60) == 0
     assert child.stderr.read() == ""
-    child.stdout = None

@@ -147,6 +147,8 @@ def test_every_command_says_the_same_through_a_server(
     # Runs that nobody works on.
     idle = twins("start", "double.yaml")
     both("runs", "pause", "TWIN", twins=idle)
+    both("runs", "resume", "TWIN", "--if-seq", "1", twins=idle, code=1)
+    both("runs", "skip", "TWIN", "first", "--why", "no", "--if-seq", "1", twins=idle, code=1)
     both("runs", "resume", "TWIN", twins=idle)
     both("runs", "pause", *idle, "--dry-run")
     both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from tools.services import Redis
 from minuet.app.app import App
 from minuet.cli.stores import command_line
 
+from ..programs import Program
 from ..servers import postgres_url, redis_url
 from .test_signals import HANG, HOLD, read_until, times_held
 
@@ -72,14 +72,14 @@ def sqlite_url() -> str:
     return "sqlite:///shared.db"
 
 
-def start_worker(spawn: Any, *arguments: str) -> subprocess.Popen[str]:
+def start_worker(spawn: Any, *arguments: str) -> Program:
     """A worker that has begun to work."""
-    child: subprocess.Popen[str] = spawn("worker", *arguments)
+    child: Program = spawn("worker", *arguments)
     read_until(child, "started on")
     return child
 
 
-def stop(child: subprocess.Popen[str], finish: Any) -> Any:
+def stop(child: Program, finish: Any) -> Any:
     child.send_signal(signal.SIGTERM)
     return finish(child)
 
@@ -138,8 +138,7 @@ def test_a_worker_serves_its_metrics(
 ) -> None:
     monkeypatch.setenv("MINUET_METRICS", "0")
     folder.write("double.yaml", DOUBLE)
-    child: subprocess.Popen[str] = spawn("worker", *HANDLERS, "--json")
-    assert child.stdout is not None
+    child: Program = spawn("worker", *HANDLERS, "--json")
     started = json.loads(child.stdout.readline())
 
     assert minuet("start", "double.yaml", "--wait", "--timeout", "60").code == 0
@@ -290,7 +289,6 @@ def test_a_worker_with_queues_takes_from_these_alone(
 @pytest.mark.shows("S-10", "S-13", "S-14", "S-15", "S-48")
 def test_with_json_every_line_is_an_object(folder: Any, spawn: Any, finish: Any) -> None:
     worker = spawn("worker", "--json", *HANDLERS)
-    assert worker.stdout is not None
     started = json.loads(worker.stdout.readline())
 
     lines = [json.loads(line) for line in stop(worker, finish).out.splitlines()]

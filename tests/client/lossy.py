@@ -18,16 +18,19 @@ class Lossy:
         self.lose = 0
         #: After how many bytes of an answer the connection breaks; None: never.
         self.cut_after: int | None = None
+        #: How long everything takes, in each direction.
+        self.delay_s = 0.0
         self.connections = 0
         self.url = ""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         there, to = await asyncio.open_connection(self._host, self._port)
-        asking = asyncio.ensure_future(_pipe(reader, to))
+        asking = asyncio.ensure_future(self._pipe(reader, to))
         passed = 0
         try:
             while piece := await there.read(65_536):
+                await asyncio.sleep(self.delay_s)
                 if self.lose:
                     self.lose -= 1
                     return
@@ -45,12 +48,12 @@ class Lossy:
             for one in (writer, to):
                 one.close()
 
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while piece := await reader.read(65_536):
-            writer.write(piece)
-            await writer.drain()
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(65_536):
+                await asyncio.sleep(self.delay_s)
+                writer.write(piece)
+                await writer.drain()
 
 
 @contextlib.asynccontextmanager

@@ -67,10 +67,10 @@ NOUNS: list[tuple[type[Any], type[Any], set[str]]] = [
         RemoteRuns,
         {"start", "start_many", "handle", "wait", "find", "list_open", "task_events"},
     ),
-    (Workflows, RemoteWorkflows, {"encode_input"}),
+    (Workflows, RemoteWorkflows, {"encode_input", "find_tagged"}),
     (Approvals, RemoteApprovals, {"approve", "reject"}),
     (DeadLetters, RemoteDeadLetters, {"retry"}),
-    (Workers, RemoteWorkers, {"find", "wait_ended"}),
+    (Workers, RemoteWorkers, {"find", "wait_ended", "find_unserved"}),
     (Blobs, RemoteBlobs, set()),
     (Keys, RemoteKeys, set()),
     (Audit, RemoteAudit, set()),
@@ -179,8 +179,18 @@ async def test_runs_are_changed_and_a_stale_number_is_refused() -> None:
         seen = (await run.get()).seq
 
         assert (await run.pause()).status == "PAUSED"
-        with pytest.raises(RunConflictError, match="its last event is"):
+        with pytest.raises(RunConflictError, match="has moved on to event"):
             await client.cancel(run, seq=seen)
+        for side in (client, site.app):
+            for repair in (
+                side.runs.skip(run, "double", seq=seen),
+                side.runs.set_output(run, "double", 5, seq=seen),
+                side.runs.take_back(run, "double", seq=seen),
+                side.runs.rollback(run, seq=seen),
+                side.runs.retry(run, seq=seen),
+            ):
+                with pytest.raises(RunConflictError, match=f"expected {seen}"):
+                    await repair
         assert (await run.resume()).status == "RUNNING"
         assert (await run.signal("hello/there?", {"a": 1})).run == run
         assert (await client.runs.set_output(run, "double", 5, by="ann", why="by hand")).run == run
@@ -199,6 +209,25 @@ async def test_runs_are_changed_and_a_stale_number_is_refused() -> None:
         assert len(await client.runs.list()) == 2
         assert (await client.runs.delete([run, other])).runs == 2
         assert await client.runs.list() == await site.app.runs.list() == []
+
+
+async def test_runs_are_counted_and_what_nobody_serves_is_found() -> None:
+    async with connected(worker=False) as (site, client):
+        await client.workflows.deploy(DOUBLE, "live")
+        for n in range(3):
+            run = await client.start("double@live", {"n": n})
+        await run.pause()
+        plan = client.workflows.compile(DOUBLE).plan
+
+        assert await client.runs.count() == await site.app.runs.count()
+        counted = (await client.runs.count()).open
+        assert {status: n for status, n in counted.items() if n} == {"RUNNING": 2, "PAUSED": 1}
+        assert await client.workflows.find_tagged("live") == "double@live"
+        assert await client.workflows.find_tagged("double@1") == "double@1"
+        with pytest.raises(WorkflowNotFoundError):
+            await client.workflows.find_tagged("nothing")
+        unserved = await client.workers.find_unserved(plan)
+        assert unserved == await site.app.workers.find_unserved(plan) == {"double": "task:double"}
 
 
 async def test_dead_letters_are_looked_at_edited_retried_and_discarded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from minuet.client import transport
 from minuet.client.client import AsyncClient, Client
 from minuet.client.problems import classes, error_of
 from minuet.errors import ConfigError, MinuetError, ServerUnavailableError, StoreUnavailableError
+from minuet.events import NodeWaiting
 from minuet.outcomes import OUTCOMES
 
 from ..api.conftest import open_site
@@ -134,6 +136,34 @@ async def test_a_stream_that_breaks_is_continued_without_a_gap() -> None:
 
     assert seen == [seq for seq, _, _ in whole]
     assert network.connections > 3
+
+
+async def test_a_watcher_leaves_a_server_that_stops_for_the_next_one_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    # A watcher that waited, or came back to a server that still answers, would be seen.
+    monkeypatch.setattr(transport, "STREAM_SILENCE_S", 600.0)
+    async with (
+        open_site(store) as first,
+        open_site(store) as second,
+        lossy(first.url) as network,
+        AsyncClient([network.url, second.url], retries=0) as client,
+    ):
+        run = await client.start(SIGNAL)
+        seen = []
+        async for seq, _, event in client.follow(run):
+            seen.append(seq)
+            if isinstance(event, NodeWaiting) and event.node == "paid":
+                before = network.connections
+                first.api.begin_closing()
+                await second.app.signal(run, "paid")
+                await second.app.signal(run, "sent")
+        whole = await second.app.runs.history(run.id)
+
+        assert seen == [seq for seq, _, _ in whole]
+        assert client.url == second.url
+        assert network.connections == before
 
 
 async def test_a_server_that_is_busy_is_asked_again() -> None:

@@ -15,7 +15,7 @@ from minuet.app.handlers import make_handlers
 from minuet.client import worker as http_worker
 from minuet.client.client import make_transport
 from minuet.client.worker import HttpWorker
-from minuet.nodes.handler import Task
+from minuet.nodes.handler import REGISTERED, Task
 
 from ..api.conftest import Site, open_site
 from ..scenario.harness import module_of, task, workflow
@@ -233,3 +233,49 @@ async def test_what_a_worker_over_http_cannot_do_says_so() -> None:
 
     assert result.status == "FAILED"
     assert "KEY" in result.error["message"]
+
+
+@pytest.mark.shows("W-16")
+async def test_a_worker_far_away_needs_a_server_and_no_store() -> None:
+    """Each way takes longer than a node, as between two continents."""
+
+    async def double(number: int) -> int:
+        return number * 2
+
+    first = task("first", handler="double", config={"number": "{{ input.n }}"})
+    second = task("second", "first", handler="double", config={"number": "{{ first.output }}"})
+    async with open_site(**SERVER) as site, lossy(site.url) as network:
+        network.delay_s = 0.1
+        async with working(network.url, {"double": double}):
+            results = await asyncio.gather(
+                *(finish(site, workflow(first, second), {"n": n}) for n in range(5))
+            )
+            counts = [
+                len(
+                    [
+                        one
+                        for one in await site.app.events(found.run_id)
+                        if "completed" in one["type"]
+                    ]
+                )
+                for found in results
+            ]
+
+    assert [found.output for found in results] == [{"second": 4 * n} for n in range(5)]
+    assert counts == [3] * 5
+
+
+async def test_a_node_type_that_waits_fails_and_says_where_to_run_it() -> None:
+    @minuet.node_type("remote_poll")
+    async def poll(call: minuet.Call) -> minuet.Wait:
+        return minuet.Wait("timer", delay_ms=1)
+
+    try:
+        async with open_site(**SERVER) as site, working(site.url, {}):
+            result = await finish(site, workflow({"id": "p", "type": "remote_poll"}))
+    finally:
+        REGISTERED._types.pop("remote_poll")
+
+    assert result.status == "FAILED"
+    assert (result.error or {})["code"] == "cannot-wait"
+    assert "minuet worker --store" in (result.error or {})["message"]

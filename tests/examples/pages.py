@@ -50,7 +50,7 @@ def read_page(path: Path) -> list[Step]:
     """Everything on a page that can be done; ValueError for a block that nobody could follow."""
     steps: list[Step] = []
     for language, text, indented in _BLOCKS.findall(path.read_text("utf-8")):
-        name = re.match(r"# (\S+\.\w+)\n", text)
+        name = re.match(r"(?:#|//) (\S+\.\w+)\n", text)
         if indented:
             steps += _commands(re.sub(r"^    ", "", indented, flags=re.MULTILINE))
         elif name:

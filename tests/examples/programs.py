@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from ..programs import run
 
 
 def programs_of(page: str) -> list[tuple[str, str]]:
@@ -19,14 +19,7 @@ def check_program(code: str, printed: str, folder: Path) -> None:
     """Run a program in an empty folder; it must print exactly this."""
     (folder / "example.py").write_text(code, "utf-8")
 
-    done = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run("example.py", folder=folder)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == printed

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from .. import programs
+
 EXAMPLES: dict[str, tuple[list[str], Any]] = {
     "hello/hello.yaml": (["-i", "name=Ann"], "Hello Ann!"),
     "order/order.yaml": (
@@ -81,15 +83,9 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
 }
 
 
-def run(root: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(root: Path, tmp_path: Path, *arguments: str) -> programs.Finished:
+    environment = {**os.environ, "MINUET_STORE": "sqlite:///examples.db"}
+    return programs.run(*arguments, folder=tmp_path, environment=environment)
 
 
 @pytest.mark.shows("Y-02", "Y-17")
@@ -208,6 +204,32 @@ def test_services_are_called_and_tried_again(root: Path, tmp_path: Path) -> None
     assert record["output"] == {"offer": 11, "key": 32}
     assert record["nodes"]["price"]["attempts"] == 2
     assert record["nodes"]["judge"]["output"]["json"] == {"likes": True}
+
+
+def test_an_agent_uses_its_tools_and_chooses_the_next_node(root: Path, tmp_path: Path) -> None:
+    folder = root / "examples/agent"
+    ticket = {"customer": "Ann", "text": "Where is my parcel? I want a refund"}
+    with subprocess.Popen(
+        [sys.executable, str(folder / "model.py")], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        given = json.dumps({"url": server.stdout.readline().strip(), **ticket})
+        try:
+            finished = run(
+                *(root, tmp_path, "-m", "minuet", "run", str(folder / "triage.yaml"), "--json"),
+                *("-i", given),
+            )
+        finally:
+            server.terminate()
+
+    assert finished.returncode == 0, finished.stderr
+    record = json.loads(finished.stdout)
+    known = "order A-1 is lost; help: We refund what was lost."
+    assert record["output"] == {"refund": f"refund for Ann: {known}"}
+    agent = record["nodes"]["agent"]["output"]
+    assert [call["tool"] for call in agent["tool_calls"]] == ["find_orders", "search_help"]
+    assert agent["usage"]["total_tokens"] == 660
+    assert record["nodes"]["answer"]["status"] == "SKIPPED"
 
 
 def test_a_workflow_written_in_python_runs_and_prints_its_document(

@@ -11,7 +11,7 @@ from ..conftest import ROOT
 from .programs import check_program, programs_of
 
 #: Each guide, and how many programs it has at least.
-GUIDES = {"python-workflows": 5, "functions": 8, "migrating": 1}
+GUIDES = {"agents": 1, "python-workflows": 5, "functions": 8, "migrating": 1}
 
 #: Every program of every guide, and what it prints.
 PROGRAMS = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .. import programs
 
 #: Method, path and body of a request to the answer: status and JSON.
 Answer = Callable[[str, str, Any], tuple[int, Any]]
@@ -57,13 +57,10 @@ def serve() -> Iterator[Callable[[Answer], str]]:
 def run(
     root: Path, folder: Path, name: str, *given: str, code: int = 0, **environment: str
 ) -> dict[str, Any]:
-    finished = subprocess.run(
-        [sys.executable, "-m", "minuet", "run", str(root / "examples" / name), *given, "--json"],
-        cwd=folder,
-        env={**os.environ, "MINUET_STORE": "sqlite:///examples.db", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
+    finished = programs.run(
+        *("-m", "minuet", "run", str(root / "examples" / name), *given, "--json"),
+        folder=folder,
+        environment={**os.environ, "MINUET_STORE": "sqlite:///examples.db", **environment},
     )
     assert finished.returncode == code, finished.stderr
     ended: dict[str, Any] = json.loads(finished.stdout)
@@ -101,13 +98,10 @@ def test_family_starts_a_child_run_of_the_deployed_workflow_for_each_item(
     folder = root / "examples/family"
 
     def minuet(*words: str) -> Any:
-        finished = subprocess.run(
-            [sys.executable, "-m", "minuet", *words, "--json"],
-            cwd=tmp_path,
-            env={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
-            capture_output=True,
-            text=True,
-            timeout=120,
+        finished = programs.run(
+            *("-m", "minuet", *words, "--json"),
+            folder=tmp_path,
+            environment={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
         )
         assert finished.returncode == 0, finished.stderr
         return json.loads(finished.stdout)

@@ -6,10 +6,11 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,7 +35,7 @@ class Child:
         self._nursery.listen(0)
         return self._nursery.codes.get(self.pid)
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         if self.code is None:
             os.kill(self.pid, number)
 
@@ -57,13 +58,15 @@ class Nursery:
     """Orders children from the process in `nursery.py`."""
 
     def __init__(self, root: Path, tasks: str = "tests.fault.tasks") -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fault.nursery", tasks],
-            cwd=root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
+        self._orders, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.fault.nursery", tasks],
+                cwd=root,
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
         self._pending = b""
         self._tokens = 0
         self._pids: dict[str, int] = {}
@@ -78,19 +81,18 @@ class Nursery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        self._orders.close()
         self._process.wait(SECONDS_MAX)
         self._process.stdout.close()
 
-    def start(self, task: str, **arguments: Any) -> Child:
-        """Have a child do one of the functions of the module."""
-        assert self._process.stdin is not None
+    def start(self, task: str, files: Sequence[int] = (), **arguments: Any) -> Child:
+        """Have a child do one of the functions of the module, with these files."""
         self._tokens += 1
         token = f"#{self._tokens}"
-        order = {"token": token, "task": task, "arguments": arguments}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        order = json.dumps({"token": token, "task": task, "arguments": arguments}).encode() + b"\n"
+        sent = socket.send_fds(self._orders, [order], files)
+        self._orders.sendall(order[sent:])
         deadline = time.monotonic() + SECONDS_MAX
         while token not in self._pids:
             assert time.monotonic() < deadline, "the nursery does not answer"

@@ -8,10 +8,13 @@ from typing import Any
 
 from tests.fault.tasks import Mortal
 
-from minuet.api.application import Api
+from minuet.api.application import Api, make_routes
 from minuet.api.serving import serving
 from minuet.app.app import App
 from minuet.store.sqlite import SqliteStore
+
+# FastAPI works out its routes when they are first used: here, and not in every child.
+make_routes().openapi()
 
 #: Every call that changes a store.
 CHANGES = (

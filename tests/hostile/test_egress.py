@@ -12,6 +12,8 @@ from minuet.errors import ConfigError, EgressError, ServiceError
 from minuet.nodes.io.client import Client, Request
 from minuet.nodes.io.egress import Egress, kind_of, read_address, read_rules, resolve
 
+from ..models import one_after_another, says, wants
+from ..scenario.harness import node, open_scene, workflow
 from ..services import Asked, Service, open_service, reply
 
 #: Spellings of 127.0.0.1 that systems accept.
@@ -171,6 +173,28 @@ async def test_no_trick_with_a_url_gets_through(listener: Service, url: str) -> 
         await call(Client(), url.replace("{port}", str(listener.port)))
 
     assert (caught.value.code, listener.connections) == (SPELLINGS[url], 0)
+
+
+async def test_no_address_and_no_trick_of_a_model_gets_through(listener: Service) -> None:
+    """The same through the tool of an agent: the model names the URL."""
+    # The listener must not be reached; the model's own service may be.
+    tricks = [*(f"http://{host}:{{port}}/" for host in ADDRESSES), *SPELLINGS]
+    urls = [url.replace("{port}", str(listener.port)) for url in tricks]
+    async with open_service() as model:
+        parts = [urls[at : at + 30] for at in range(0, len(urls), 30)]
+        model.answer = one_after_another(
+            *(wants(*(("http_request", {"url": url}) for url in part)) for part in parts),
+            says("ok"),
+        )
+        asked = {"model": "m", "prompt": "p", "available_tools": ["http_request"]}
+        agent = node("ag", type="agent", agent_config=asked, config={"base_url": model.url})
+        allowed = [f"127.0.0.1:{model.port}"]
+        async with open_scene("memory://", egress_allow=allowed, egress_private=False) as s:
+            result = await s.run(workflow(agent))
+
+    calls = result.nodes["ag"].output["tool_calls"]
+    assert (len(calls), listener.connections) == (len(urls), 0)
+    assert all("error" in call for call in calls)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 import minuet
 
+from ..models import one_after_another, says, wants
 from ..scenario.harness import QUICK_RETRY, node, task, workflow
 from ..services import open_service, reply
 from .canaries import CANARY, HANDLERS, TRACE, WAYS, everything_in, leaks
@@ -163,6 +164,46 @@ async def test_a_service_that_repeats_what_it_was_sent_does_not_get_it_kept(
             assert "***" in str(result.to_json())
             assert not leaks(msgspec.json.encode(result.to_json())), length
         assert not leaks(await everything_in(store_url, tmp_path))
+    assert not leaks(caplog.text.encode())
+
+
+class Keys:
+    """The canary, and the key of a service for language models."""
+
+    def __init__(self, url: str) -> None:
+        self._values = {"KEY": CANARY, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": f"{TRACE}-key"}
+
+    def get(self, name: str) -> str:
+        return self._values[name]
+
+
+async def test_a_canary_in_a_tool_reaches_neither_the_model_nor_the_store(
+    scene: Any, store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.handler.addFilter(minuet.RunLogFilter())
+
+    async def fetch(ctx: minuet.Context, way: str) -> Any:
+        return WAYS[way][0](ctx.secret("KEY"))
+
+    async with open_service() as service:
+        ways = one_after_another(
+            wants(*(("fetch", {"way": way}) for way in WAYS)), reply(b"", 503), says("done")
+        )
+        service.answer = ways
+        asked = {"model": "m", "prompt": "p", "available_tools": ["fetch"]}
+        agent = node("n", type="agent", agent_config=asked, secrets=["KEY"], retry=QUICK_RETRY)
+        options = {"egress_private": True, "secrets": Keys(service.url)}
+        async with scene({"fetch": minuet.Task(fetch, name="fetch", retries=0)}, **options) as s:
+            result = await s.run(workflow(agent))
+
+            assert result.nodes["n"].output["result"] == "done"
+            assert not leaks(msgspec.json.encode(result.to_json()))
+            assert not leaks(msgspec.json.encode(await s.events(result.run_id)))
+            assert not leaks(await everything_in(store_url, tmp_path))
+    assert service.asked[-1].headers["authorization"] == f"Bearer {TRACE}-key"
+    assert not leaks(b"".join(one.body for one in service.asked))
+    assert b"***" in service.asked[-1].body
     assert not leaks(caplog.text.encode())
 
 

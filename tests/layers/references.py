@@ -96,7 +96,9 @@ class Project:
             return False
         if PATH.fullmatch(name):
             return self._is_wrong_path(reference.path, name)
-        if DOTTED.fullmatch(name) and not name.endswith((".md", ".py", ".lua", ".sql", ".yaml")):
+        if DOTTED.fullmatch(name) and not name.endswith(
+            (".md", ".py", ".mjs", ".lua", ".sql", ".yaml")
+        ):
             return self._is_wrong_name(reference.path, name)
         return False
 

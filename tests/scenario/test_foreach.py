@@ -82,6 +82,7 @@ async def test_an_empty_list_gives_an_empty_list(scene: Any) -> None:
         assert (result.status, result.output) == ("COMPLETED", {"each": []})
 
 
+@pytest.mark.shows("U-07")
 async def test_no_more_items_are_alive_than_max_parallel_and_a_slow_one_delays_nobody(
     scene: Any,
 ) -> None:
@@ -97,6 +98,8 @@ async def test_no_more_items_are_alive_than_max_parallel_and_a_slow_one_delays_n
     async with scene({"gated": gate.handler()}) as s:
         run_id = await s.app.start(document)
         await gate.wait_for({0, 1})
+        # The others have no tokens yet.
+        assert (await s.app.runs.get(run_id)).counter == 2
         for done in range(1, 5):
             # Item 0 stays where it is.
             await gate.let(done)
@@ -489,7 +492,7 @@ async def test_what_is_not_a_list_is_an_error_of_the_node(
         assert message in after.nodes["each"].output["error"]["message"]
 
 
-@pytest.mark.shows("K-24")
+@pytest.mark.shows("K-24", "U-09")
 async def test_more_items_than_max_fanout_fail_the_run(scene: Any) -> None:
     async with scene({"double": double}) as s:
         within = await s.run(workflow(each(), limits={"max_fanout": 3}), {"n": [1, 2, 3]})

@@ -53,7 +53,7 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     "memory": lambda folder, clock: MemoryStore(clock),
     # What is tested is meaning; durability has tests of its own.
     "sqlite": lambda folder, clock: SqliteStore(
-        folder / "store.db", clock=clock, durability="normal"
+        servers.sqlite_file(folder / "store.db"), clock=clock, durability="normal"
     ),
     "postgres": lambda folder, clock: PostgresStore(servers.postgres_url(), clock=clock),
     **{kind: redis_store(kind) for kind in servers.KINDS_OF_REDIS},

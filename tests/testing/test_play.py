@@ -487,3 +487,38 @@ def test_a_played_run_shows_its_path_and_its_error() -> None:
     failed = play(chain(DAY, DOUBLE), {"n": 1}, fail={"double": NonRetryable("no")})
 
     assert repr(failed) == "<played 'chain': FAILED (double: NonRetryable: no), path day → double>"
+
+
+AGENT = {
+    "id": "agent",
+    "type": "agent",
+    "agent_config": {"model": "m", "prompt": "about {{ input.n }}", "available_tools": ["doubled"]},
+}
+
+
+def test_an_agent_is_replaced_by_a_stub_that_gets_its_config() -> None:
+    def work(prompt: str, model: str, **rest: Any) -> dict[str, Any]:
+        return {"result": f"{prompt} by {model}"}
+
+    played = play(chain(AGENT), {"n": 3}, handlers={"agent": work})
+
+    assert played.nodes["agent"].output == {"result": "about 3 by m"}
+
+
+def test_the_model_and_the_tools_of_an_agent_are_replaced_alone() -> None:
+    def model(turn: int) -> dict[str, Any]:
+        call = {"name": "doubled", "arguments": '{"number": 4}'}
+        return {"tool_calls": [call]} if turn == 1 else {"text": "done"}
+
+    stubs = {"ask model": model, "doubled": lambda number: number * 3}
+    played = play(chain(AGENT), {"n": 3}, handlers=stubs)
+
+    assert played.nodes["agent"].output["result"] == "done"
+    assert [step.output for step in played.nodes["agent"].steps][1] == 12
+
+
+def test_an_agent_fails_as_the_play_says() -> None:
+    stubs = {"agent": {"result": "late"}}
+    played = play(chain(AGENT), {"n": 3}, handlers=stubs, fail={"agent": [ConnectionError("x")]})
+
+    assert (played.status, played.nodes["agent"].attempts) == ("COMPLETED", 2)

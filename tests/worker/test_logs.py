@@ -97,20 +97,23 @@ async def test_what_is_printed_is_kept_line_by_line_without_secrets(
         await asyncio.sleep(0)
         print("two\nthree", value)  # noqa: T201
         ctx.log.warning("said %s", value)
+        print("and", end=" ")  # noqa: T201
+        print("four", end="")  # noqa: T201
 
     async with scene({"work": work}) as s:
         monkeypatch.setattr(sys, "stdout", KeptStream(sys.stdout, "stdout"))
         print("outside")  # noqa: T201
         run = await s.app.start(workflow(task("work", secrets=["TOKEN"])))
         await s.end(run)
-        lines = await kept(s, run, 3)
+        lines = await kept(s, run, 4)
 
     assert [(one.level, one.text) for one in lines] == [
         ("stdout", "one two"),
         ("stdout", "three ***"),
         ("warning", "said ***"),
+        ("stdout", "and four"),
     ]
-    assert capsys.readouterr().out == "outside\none two\nthree canary-value\n"
+    assert capsys.readouterr().out == "outside\none two\nthree canary-value\nand four"
 
 
 async def test_an_attempt_keeps_a_bounded_amount_and_says_so(scene: Any) -> None:

@@ -64,6 +64,25 @@ async def test_a_step_that_cancels_itself_has_failed_and_the_function_goes_on(ho
         assert (await s.app.run(gives_up, {"how": how})).output == [1]
 
 
+@minuet.task(name="lone-endless")
+async def endless() -> None:
+    await asyncio.Event().wait()
+
+
+@minuet.workflow(name="lone-waits")
+async def waits(ctx: minuet.Flow) -> None:
+    await endless()
+
+
+async def test_a_step_is_not_recorded_as_failed_when_the_time_of_its_function_is_over() -> None:
+    node = {"id": "n", "type": "flow", "handler": "lone-waits", "timeout_seconds": 0.1, "retry": 1}
+    async with open_scene("memory://") as s:
+        result = await s.run({"name": "w", "nodes": [node]})
+
+    assert result.error is not None
+    assert (result.error["code"], result.nodes["n"].steps) == ("timeout", ())
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_step_is_told_when_its_run_is_cancelled(is_async: bool) -> None:
     loop = asyncio.get_running_loop()
@@ -126,14 +145,15 @@ async def test_a_step_that_is_interrupted_has_not_failed_and_runs_again() -> Non
 
 def test_the_context_of_a_step_is_that_of_its_function_beside_what_is_its_own() -> None:
     made = Context.__new__(Context)
-    for place, name in enumerate(Context.__slots__):
-        setattr(made, name, place)
+    own = {"_prefix", "_key", "_cancelled", "_printed", "outage", "_time", "attempt"}
+    shared = {"run_id", "lease_id", "scope", "revealed", "is_lost", "kept_bytes", "_mask", "_loop"}
+    for name in own | shared:
+        setattr(made, name, name)
 
     step = made.for_step("charge", 3, is_async=True)
 
-    own = {"_prefix", "_key", "_cancelled", "_printed", "outage", "_time", "attempt"}
-    for name in set(Context.__slots__) - own:
-        assert getattr(step, name) == getattr(made, name), name
+    for name in shared:
+        assert getattr(step, name) == name
     assert (step.step_name, step.attempt, step.cancelled) == ("charge", 3, False)
     assert (step.outage, step._time, step._key) == (None, None, None)
 

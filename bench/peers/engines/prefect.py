@@ -52,6 +52,13 @@ def client(runner: asyncio.Runner) -> Timed:
 
 @contextmanager
 def open_engine(options: Options) -> Iterator[Engine]:
+    with open_server(options), asyncio.Runner() as runner:
+        yield client(runner)
+
+
+@contextmanager
+def open_server(options: Options) -> Iterator[str]:
+    """The server; its address. This process, and those that it starts, use it."""
     port = free_port()
     database = options.url.replace("postgresql://", "postgresql+asyncpg://")
     database = database or f"sqlite+aiosqlite:///{options.path / 'prefect.db'}"
@@ -70,7 +77,6 @@ def open_engine(options: Options) -> Iterator[Engine]:
     os.environ.update(settings, PREFECT_API_URL=f"http://{HOST}:{port}/api")
     try:
         server.start()
-        with asyncio.Runner() as runner:
-            yield client(runner)
+        yield f"http://{HOST}:{port}"
     finally:
         server.stop()

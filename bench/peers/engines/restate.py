@@ -45,12 +45,26 @@ app = restate.app([bench])
 
 @contextmanager
 def open_engine(options: Options) -> Iterator[Engine]:
+    with (
+        open_servers(options) as url,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        session = runner.run(new_session(f"{url}/"))
+        try:
+            yield client(session, runner)
+        finally:
+            runner.run(session.close())
+
+
+@contextmanager
+def open_servers(options: Options) -> Iterator[str]:
+    """The service and the server; the address of its ingress."""
     ingress, admin, fabric, port = (free_port() for _ in range(4))
     address = ["--host", HOST, "--port", str(port), "--http", "2"]
     workers = ["--workers", "2", "--interface", "asgi", "--loop", "uvloop"]
     service = Program(
         options.path / "service",
-        [sys.executable, "-m", "granian", *address, *workers, f"{__name__}:app"],
+        [sys.executable, "-m", "granian", *address, *workers, "bench.peers.engines.restate:app"],
         says("Started worker", 2),
     )
     found = sorted(Path(options.tools).glob("node_modules/@restatedev/*/bin/restate-server"))
@@ -73,12 +87,7 @@ def open_engine(options: Options) -> Iterator[Engine]:
         service.start()
         server.start()
         register(admin, port)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            session = runner.run(new_session(f"http://{HOST}:{ingress}/"))
-            try:
-                yield client(session, runner)
-            finally:
-                runner.run(session.close())
+        yield f"http://{HOST}:{ingress}"
     finally:
         server.stop()
         service.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
@@ -22,8 +23,9 @@ from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import Front, Limits, internal_error
 from minuet.api.identity import Gate, KeyRing
 from minuet.api.oidc import TokenChecker
+from minuet.api.page import Page, lead_there
 from minuet.api.pages import answer_error
-from minuet.api.permissions import PREFIX, authorize, check_route
+from minuet.api.permissions import PAGE, PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
     audit,
@@ -131,8 +133,9 @@ class _Often:
         return await self._rest(scope, receive, send)
 
 
+@cache
 def make_routes() -> FastAPI:
-    """All routes, with their OpenAPI document."""
+    """All routes, with their OpenAPI document. They know no App: requests bring it along."""
     made = FastAPI(
         title="Minuet",
         version=__version__,
@@ -161,6 +164,11 @@ def make_routes() -> FastAPI:
     )
     for module in ROUTES:
         made.include_router(module.router, prefix=PREFIX, dependencies=[Depends(authorize)])
+    bare, *rest = PAGE
+    made.add_route(bare, lead_there, methods=["GET"], include_in_schema=False)
+    page = Page()
+    for path in rest:
+        made.add_route(path, page.answer, methods=["GET"], include_in_schema=False)
     inner = made.openapi
 
     def openapi() -> dict[str, Any]:

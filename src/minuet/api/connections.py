@@ -9,7 +9,7 @@ be a part of what was refused.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -67,6 +67,42 @@ class Held:
         self.bytes = 0
 
 
+class Joined:
+    """A transport that sends the head of an answer together with the beginning of its body: uvicorn
+    writes them one after the other, and each would be a packet of its own."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            # If nothing follows at once, as in a stream, it is sent alone.
+            self._loop.call_soon(self._flush)
+            return
+        self._transport.write(data)
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
     """One connection. `protocol_for` makes a class of it for each server."""
 
@@ -91,7 +127,7 @@ class Connection(HttpToolsProtocol):
     # ── connections ─────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, Joined(transport, self.loop)))
         self._expect(self.limits.head_s, self._is_silent)
         idle = self.held.idle
         if len(self.connections) > self.limits.connections:

@@ -17,7 +17,7 @@ from minuet.api.errors import BodyTooLargeError, EncodingError, UnauthenticatedE
 from minuet.api.identity import ANYBODY, Gate, Identity
 from minuet.api.pace import Pace
 from minuet.api.pages import answer_error
-from minuet.api.permissions import OPEN, PREFIX, Call
+from minuet.api.permissions import PREFIX, Call, is_open
 from minuet.app.acting import acting_as
 from minuet.app.hub import KEPT_MAX
 from minuet.errors import MinuetError
@@ -119,7 +119,7 @@ class Front:
 
         try:
             headers = Headers(scope=scope)
-            if path not in OPEN:
+            if not is_open(path):
                 self._access.check(scope["method"], headers)
                 call.identity = await self._identify(scope, headers, path, call.address)
             scope["minuet.call"] = call

@@ -26,6 +26,9 @@ EXEMPT = frozenset({"/health/live", "/health/ready"})
 #: Their paths, exactly.
 OPEN = frozenset(f"{PREFIX}{path}" for path in EXEMPT)
 
+#: The web page, which holds no data: its routes, outside of the prefix.
+PAGE = ("/", "/ui", "/ui/{path:path}")
+
 #: The OpenAPI document: everybody who is known may read it.
 DESCRIPTION = "/openapi.json"
 
@@ -33,6 +36,7 @@ DESCRIPTION = "/openapi.json"
 NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs": ("operator",),
     "GET /runs": ("viewer",),
+    "GET /counts": ("viewer",),
     "GET /runs/histogram": ("viewer",),
     "POST /runs/bulk": ("operator",),
     "POST /runs/bulk/delete": ("admin",),
@@ -59,6 +63,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
     "GET /runs/{run_id}/unserved": ("viewer",),
+    "GET /runs/{run_id}/held": ("viewer",),
     "GET /runs/{run_id}/export": ("viewer",),
     "POST /runs/{run_id}/nodes/{node}/skip": ("operator",),
     "POST /runs/{run_id}/nodes/{node}/set-output": ("operator",),
@@ -134,6 +139,11 @@ UNAUDITED = frozenset(
         "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
     }
 )
+
+
+def is_open(path: str) -> bool:
+    """Whether a path needs no key."""
+    return path in OPEN or path in PAGE or path.startswith("/ui/")
 
 
 class Call:

@@ -232,6 +232,21 @@ class Unserved(Reply, frozen=True):
     name: Annotated[str, Meta(description="The queue with its constraints.")]
 
 
+class RunCounts(Reply, frozen=True):
+    """How many runs are not over, and what people have to look at."""
+
+    open: Annotated[dict[str, int], Meta(description="By status.")]
+    dead_letters: Annotated[int, Meta(description="Those that are pending.")]
+
+
+class HeldInstance(Reply, frozen=True):
+    """A node instance that a worker holds."""
+
+    node: Annotated[str, Meta(description="As the events name it.")]
+    scope: Annotated[str, Meta(description="As the events write it.")]
+    since: Moment
+
+
 class Deleted(Reply, frozen=True):
     """What was deleted, or would be."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.handle import RunHandle
 
 
 async def show_run(facade: Facade, run_id: str, *, all_instances: bool = False) -> shapes.Shape:
@@ -15,10 +16,10 @@ async def show_run(facade: Facade, run_id: str, *, all_instances: bool = False) 
     return shapes.run(row, found, each, children)
 
 
-async def show_started(facade: Facade, run_id: str) -> shapes.Shape:
+async def show_started(facade: Facade, started: RunHandle) -> shapes.Shape:
     """A run that was just started, with as few reads as possible. One that a repeated request finds
     may have children by now."""
-    row = await facade.runs.get(run_id)
+    row = started.row or await facade.runs.get(started.id)
     if row.children:
-        return await show_run(facade, run_id)
+        return await show_run(facade, row.run)
     return shapes.run(row, await facade.runs.show_started(row), None, ())

@@ -28,8 +28,9 @@ STOPPED_RETRY_MS = 500
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
-#: How a stream ends when the server stops.
-_STOPPED = b": the server stops; connect again\nretry: %d\n\n" % STOPPED_RETRY_MS
+#: How a stream ends when the server stops. Without `data` it is not an event: browsers only take
+#: the pause from it, and our client goes to the next server at once.
+_STOPPED = b": the server stops; connect again\nevent: stop\nretry: %d\n\n" % STOPPED_RETRY_MS
 
 _encode = msgspec.json.Encoder().encode
 

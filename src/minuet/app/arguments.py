@@ -332,6 +332,7 @@ RULES: dict[str, Rule] = {
     "tenants": optional(several(_NAME)),
     "older_than": seconds(),
     "grace": seconds(),
+    "audit_older_than": optional(seconds()),
     "Workers.drain.worker": any_text,
     "Workers.tasks.worker": any_text,
     "Workers.leases.worker": optional(any_text),

@@ -1,7 +1,8 @@
 """`app.audit`: who has changed what over HTTP, and from where.
 
 An entry is written before the change is made, so that there is no change without one; what came of
-it is added when the request is answered. There is no verb that removes an entry or changes it.
+it is added when the request is answered. There is no verb that changes an entry, and only `minuet
+gc` removes those that are older than MINUET_AUDIT_RETENTION.
 
 Who has started a run is in the run itself (its tags `submitted_by` and `submitted_from`), and so is
 what workers hand in: requests that are made thousands of times a second have no entry here.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -31,6 +33,9 @@ _TENANT_MAX = 300
 
 #: Entries with a larger time come first: names are sorted.
 _LAST_MS = (1 << 48) - 1
+
+#: Entries removed in one step.
+STEP = 500
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +74,7 @@ class AuditWriter:
         """Write down what is about to happen."""
         now_ms = self._clock.now_ms()
         entry = AuditEntry(
-            id=f"{_LAST_MS - now_ms:012x}{self._ids.token()[:12]}",
+            id=f"{_time_part(now_ms)}{self._ids.token()[:12]}",
             at_ms=now_ms,
             by=by,
             shown=shown,
@@ -103,6 +108,27 @@ class Audit:
         name = "" if after is None else f"{self._folder}{after}"
         cells = await self._store.list_cells(self._folder, after=name, limit=limit)
         return [_decode(cell.data) for cell in cells]
+
+
+async def remove_old_entries(
+    store: Store, before_ms: int, *, dry_run: bool = False
+) -> AsyncIterator[int]:
+    """Remove the entries of all tenants that are older; yields how many after each step."""
+    name = ""
+    while first := await store.list_cells(FOLDER, after=name, limit=1):
+        folder = first[0].name.rpartition("/")[0] + "/"
+        name = f"{folder}{_time_part(before_ms - 1)}"
+        while cells := await store.list_cells(folder, after=name, limit=STEP):
+            if not dry_run:
+                await store.write_cells([CellChange(cell.name, None) for cell in cells])
+            name = cells[-1].name
+            yield len(cells)
+        name = f"{folder}~"  # After all its entries: their names are hex.
+
+
+def _time_part(at_ms: int) -> str:
+    """What the names of entries of this time begin with."""
+    return f"{_LAST_MS - at_ms:012x}"
 
 
 def _folder(tenant: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -25,12 +25,15 @@ from minuet.model.schema import document_schema as document_schema
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.flowing import DurableFunction
 from minuet.nodes.handler import REGISTERED, AnyTask, Handlers
+from minuet.nodes.io.tools import WORKFLOW_TOOL, find_task
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.child import ChildPlan, find_inner
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
-from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
+from minuet.plan.plan import AGENT, RETRY_DEFAULT, Plan, Retry
+from minuet.plan.policy import agent_fields
 from minuet.plan.schema import find_input_problems
+from minuet.plan.text import is_template
 from minuet.store.blob import blob_ref, blob_value
 from minuet.types import TYPE_QUEUE, Json
 
@@ -173,9 +176,11 @@ def _node_of(path: str) -> str:
 
 def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
     """Handlers that this process does not have, and arguments that do not fit them."""
-    found = []
+    found: list[Diagnostic] = []
     for number, node in enumerate(document.workflow.nodes):
         node_type = NODE_TYPES.get(node.type)
+        if node.type == AGENT:
+            found += _check_tools(document, number, handlers)
         if node.handler is None or node_type is None:
             continue
         if node_type.kind not in ("handler", "flow"):
@@ -199,6 +204,21 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
         if isinstance(inner, Document):
             found += _check_handlers(inner, handlers)
     return found
+
+
+def _check_tools(document: Document, number: int, handlers: Handlers) -> Iterator[Diagnostic]:
+    """Tools of an agent that this process does not have. Workflows may be deployed later."""
+    node = document.workflow.nodes[number]
+    told = agent_fields(node)
+    field = "agent_config" if "available_tools" in told else "config"
+    names = {**node.config, **told}.get("available_tools")
+    for place, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str) and not (name.startswith(WORKFLOW_TOOL) or is_template(name)):
+            try:
+                find_task(name, handlers)
+            except HandlerError as error:
+                where = ("nodes", number, field, "available_tools", place)
+                yield document.diagnose("unknown-tool", str(error), where)
 
 
 def catalog(document: Document, handlers: Handlers | None) -> Catalog:

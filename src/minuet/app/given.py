@@ -28,7 +28,7 @@ async def find_given(tenant: Tenant, key: Key) -> dict[str, Json] | None:
         await preparing.load_values(assignment)
         assignment.check_rows()
         found: dict[str, Json] = {"inputs": assignment.inputs(), "input": assignment.input()}
-        if assignment.is_item:
+        if assignment.facts.is_item:
             found["item"] = assignment.item()
     except MinuetError:
         return None

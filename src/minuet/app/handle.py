@@ -30,18 +30,22 @@ CANCEL_REASON = "cancelled"
 class RunHandle(str, Generic[OutputT]):
     """A run's id that can be waited for, asked and changed."""
 
-    __slots__ = ("_decode", "_raised", "_runs")
+    __slots__ = ("_decode", "_raised", "_row", "_runs")
     _runs: Runs
     #: Rebuilds the run's output.
     _decode: Decode
     #: Has what the run's handlers raise here, while the handle is held.
     _raised: Raised
+    _row: Run | None
 
-    def __new__(cls, run_id: str, runs: Runs, decode: Decode, raised: Raised) -> RunHandle[Any]:
+    def __new__(
+        cls, run_id: str, runs: Runs, decode: Decode, raised: Raised, row: Run | None = None
+    ) -> RunHandle[Any]:
         handle = super().__new__(cls, run_id)
         handle._runs = runs
         handle._decode = decode
         handle._raised = raised
+        handle._row = row
         return handle
 
     def __repr__(self) -> str:
@@ -55,6 +59,11 @@ class RunHandle(str, Generic[OutputT]):
     def id(self) -> str:
         """The run's id as plain text."""
         return str.__str__(self)
+
+    @property
+    def row(self) -> Run | None:
+        """The run's row when it was started here; None: it was not."""
+        return self._row
 
     async def get(self) -> Run:
         """The run's row: its status and times, without its nodes."""

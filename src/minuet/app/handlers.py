@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any
-
-import msgspec
 
 from minuet.errors import HandlerError
-from minuet.nodes.binding import is_context
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, AnyTask, Handlers
+from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.io.tools import WORKFLOW_TOOL, find_task
 from minuet.nodes.spec import NodeType
-from minuet.nodes.values import annotations_of
-from minuet.plan.plan import HIDDEN, Node, Plan
+from minuet.plan.plan import AGENT, HIDDEN, Node, Plan
+from minuet.plan.text import is_template
 from minuet.types import TYPE_QUEUE
 
 
@@ -35,31 +31,6 @@ def all_types(handlers: Handlers) -> dict[str, NodeType]:
     return {**NODE_TYPES, **handlers.types()}
 
 
-def config_schema(task: AnyTask) -> dict[str, Any]:
-    """JSON Schema of the config that a handler takes: its arguments, by name."""
-    hints = annotations_of(task.function)
-    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
-    takes_all = False
-    for name, parameter in inspect.signature(task.function).parameters.items():
-        if is_context(hints.get(name)) or (name == "ctx" and name not in hints):
-            continue
-        if parameter.kind is parameter.VAR_KEYWORD:
-            takes_all = True
-        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            schema["properties"][name] = _schema_of(hints[name]) if name in hints else {}
-            if parameter.default is parameter.empty:
-                schema["required"].append(name)
-    return {**schema, "additionalProperties": takes_all}
-
-
-def _schema_of(hint: Any) -> dict[str, Any]:
-    """JSON Schema of a type; {} if there is none, as for classes of other libraries."""
-    try:
-        return msgspec.json.schema(hint)
-    except (TypeError, ValueError, RuntimeError):
-        return {}
-
-
 def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
     """The handlers of these nodes that are not here, and the node types, as `type:NAME`."""
     missing = set()
@@ -70,6 +41,8 @@ def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
         if node_type is None:
             if handlers.find_type(node.type) is None:
                 missing.add(f"{TYPE_QUEUE}{node.type}")
+        elif node.type == AGENT:
+            missing.update(_missing_tools(node, handlers))
         elif node.handler is not None and node_type.kind in ("handler", "flow"):
             find = handlers.find if node_type.kind == "handler" else handlers.find_function
             try:
@@ -77,6 +50,17 @@ def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
             except HandlerError:
                 missing.add(node.handler)
     return sorted(missing)
+
+
+def _missing_tools(node: Node, handlers: Handlers) -> Iterator[str]:
+    """The tools of an agent that are not here. Workflows are looked for when it runs."""
+    names = (node.config or {}).get("available_tools")
+    for name in names if isinstance(names, list) else []:
+        if isinstance(name, str) and not (name.startswith(WORKFLOW_TOOL) or is_template(name)):
+            try:
+                find_task(name, handlers)
+            except HandlerError:
+                yield name
 
 
 def still_to_run(plan: Plan, live: Iterable[str]) -> list[Node]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,7 +70,7 @@ async def make_overview(tenant: Tenant, runs: Runs, workers: Workers) -> Overvie
     looked_at = await store.list_runs(tenant.name, statuses=STALLING, limit=STALLS_LOOKED_AT)
     stalls = [await find_stall(store, run, now_ms, stall_ms) for run in looked_at]
     return Overview(
-        sys.modules["minuet"].__version__,
+        engine.options.identity().version,
         tenant.name,
         store.durability,
         now_ms,

@@ -18,6 +18,7 @@ from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_re
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
+from minuet.bridge.beginning import first_events
 from minuet.bridge.history import LEVELS_MAX as LEVELS_MAX
 from minuet.bridge.history import HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
@@ -36,7 +37,7 @@ from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.undo import compensated, undoing_of, undoings
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.plan.plan import FLOW, author_of, item_id
+from minuet.plan.plan import AGENT, FLOW, author_of, item_id
 from minuet.store.records import Run
 from minuet.types import TERMINAL, Scope
 
@@ -151,7 +152,8 @@ class Questions(Finder):
     @checked
     async def show_started(self, run: Run) -> RunResult:
         """How a run stands that was just started: what workers hold by now is not read."""
-        history = await self._reader.history(run.run)
+        program = await self.program(run.run, run.plan)
+        history = first_events(run, program) or await self._reader.history(run.run)
         return await self._result(run.run, replay(history), history)
 
     @checked
@@ -333,9 +335,9 @@ class Questions(Finder):
 
 
 def _steps(fold: Fold, program: Program, node: str, scope: Scope) -> tuple[StepView, ...]:
-    """The steps of a durable function, if the node is one."""
+    """The steps of a durable function or an agent, if the node is one."""
     name = _token_node(program, node)
-    if program.nodes[name].type != FLOW:
+    if program.nodes[name].type not in (FLOW, AGENT):
         return ()
     return steps_of(fold.state.steps, name, encode_scope(scope))
 

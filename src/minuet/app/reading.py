@@ -21,6 +21,7 @@ from minuet.app.bulk import Changed, ManyChanged
 from minuet.app.consequences import Consequences
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.doctor import Finding
+from minuet.app.finder import RunCounts
 from minuet.app.keys import StoredKey
 from minuet.app.leases import Leases, LeaseView
 from minuet.app.logs import LogLine
@@ -325,6 +326,10 @@ def read_worker(shape: Shape) -> WorkerView:
         running=shape["busy"],
         silent_ms=shape["silent_ms"],
     )
+
+
+def read_run_counts(shape: Shape) -> RunCounts:
+    return _make(RunCounts, shape)
 
 
 def read_queue(shape: Shape) -> QueueView:

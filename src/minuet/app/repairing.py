@@ -38,6 +38,14 @@ async def change_run(tenant: Tenant, run_id: str, change: Change, seq: int | Non
     return await tenant.store.change_run(tenant.name, run_id, change, seq)
 
 
+def check_seq(run: Run, seq: int | None) -> None:
+    """RunConflictError unless the run's last event has the number `seq`. Only so that this is what
+    the caller hears first: `change_run` compares in the step that changes the run."""
+    if seq not in (None, run.seq):
+        message = f"has moved on to event {run.seq} (expected {seq})"
+        raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
+
+
 async def keep_value(
     tenant: Tenant, run_id: str, data: Any, argument: str, *, bytes_max: int | None = None
 ) -> bytes:
@@ -56,14 +64,16 @@ class Repairing(Logs):
     """Changes of single nodes of a run. Each is recorded with who made it, and why."""
 
     @checked
-    async def skip(self, run_id: str, node: str, *, by: str = "", why: str = "") -> Run:
+    async def skip(
+        self, run_id: str, node: str, *, by: str = "", why: str = "", seq: int | None = None
+    ) -> Run:
         """Skip a node that has not settled: what follows it goes on as if a branch had not led to
         it. A run that FAILED at this node goes on in its next generation.
 
         `node` may name one instance (`check[2]`). RunConflictError when the node has settled, or
-        the run is over.
+        the run is over. `seq` as in `cancel`.
         """
-        instance = await self._find_open(run_id, node)
+        instance = await self._find_open(run_id, node, seq)
         if instance.is_item:
             raise RunConflictError(
                 run_id,
@@ -71,15 +81,22 @@ class Repairing(Logs):
                 "has a place for it; set its output instead",
             )
         change = Repair(instance.node, instance.scope, "skip", by=by, why=why)
-        return await self._decide(run_id, instance, change)
+        return await self._decide(run_id, instance, change, seq)
 
     @checked
     async def set_output(
-        self, run_id: str, node: str, data: Any, *, by: str = "", why: str = ""
+        self,
+        run_id: str,
+        node: str,
+        data: Any,
+        *,
+        by: str = "",
+        why: str = "",
+        seq: int | None = None,
     ) -> Run:
         """Give a node that has not settled an output, as if its handler had returned it. Its
         branches, loops and joins go on from there. Otherwise as `skip`."""
-        instance = await self._find_open(run_id, node)
+        instance = await self._find_open(run_id, node, seq)
         if instance.is_list:
             raise RunConflictError(
                 run_id,
@@ -89,33 +106,38 @@ class Repairing(Logs):
         limit = instance.output_bytes_max
         value = await keep_value(self._behind, run_id, data, "data", bytes_max=limit)
         change = Repair(instance.node, instance.scope, "output", value, by, why)
-        return await self._decide(run_id, instance, change)
+        return await self._decide(run_id, instance, change, seq)
 
     @checked
-    async def take_back(self, run_id: str, node: str, *, by: str = "", why: str = "") -> Run:
+    async def take_back(
+        self, run_id: str, node: str, *, by: str = "", why: str = "", seq: int | None = None
+    ) -> Run:
         """Take a node back from the worker that runs it, at once: another worker may take it, and
         what the first one hands in later does not count. The attempt has not failed.
 
         RunConflictError when no worker holds it.
         """
-        instance = await self._find_open(run_id, node)
+        instance = await self._find_open(run_id, node, seq)
         change = Repair(instance.node, instance.scope, "take_back", by=by, why=why)
-        return await change_run(self._behind, run_id, change)
+        return await change_run(self._behind, run_id, change, seq)
 
-    async def _decide(self, run_id: str, instance: Instance, change: Repair) -> Run:
+    async def _decide(
+        self, run_id: str, instance: Instance, change: Repair, seq: int | None
+    ) -> Run:
         # The next item is made like this one, and needs the same queue.
         anywhere, deadline_ms = not instance.is_item, instance.deadline_ms
         change = msgspec.structs.replace(change, anywhere=anywhere, deadline_ms=deadline_ms)
-        run = await change_run(self._behind, run_id, change)
+        run = await change_run(self._behind, run_id, change, seq)
         if run.status not in TERMINAL:
             self._behind.work_on([run_id])
         with suppress(StoreUnavailableError):  # Then a worker ends its child runs.
             await report_named(self._store, self._tenant, run_id)
         return run
 
-    async def _find_open(self, run_id: str, node: str) -> Instance:
+    async def _find_open(self, run_id: str, node: str, seq: int | None) -> Instance:
         self._behind.check_open()
         run = await self.get(run_id)
+        check_seq(run, seq)
         store = moved_to(run)
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: change it there")

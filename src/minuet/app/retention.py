@@ -32,6 +32,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import msgspec
 
 from minuet.app.arguments import checked
+from minuet.app.audit import remove_old_entries
 from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
 from minuet.app.options import Seconds, duration_ms
@@ -79,6 +80,8 @@ class Deleted(msgspec.Struct):
     contents: int = 0
     sessions: int = 0
     workers: int = 0
+    #: Entries of the audit log.
+    audit: int = 0
 
 
 async def delete_runs(store: Store, tenant: str, runs: Sequence[Run], now_ms: int) -> int:
@@ -188,10 +191,18 @@ class Retention:
 
     @checked
     async def collect(
-        self, *, grace: Seconds = GRACE_S, dry_run: bool = False
+        self,
+        *,
+        grace: Seconds = GRACE_S,
+        audit_older_than: Seconds | None = None,
+        dry_run: bool = False,
     ) -> AsyncIterator[Deleted]:
         """Delete plans and configs that nothing names, and forget sessions and workers that were
-        silent for long; of all tenants. Yields the counts after each step."""
+        silent for long; of all tenants. Yields the counts after each step.
+
+        Entries of the audit log are deleted if they are older than `audit_older_than`; None: they
+        are kept.
+        """
         grace_ms = duration_ms(grace)
         if grace_ms < GRACE_S_MIN * 1000:
             raise ConfigError(f"the grace is at least {GRACE_S_MIN // 60} minutes")
@@ -215,6 +226,11 @@ class Retention:
                 if len(page) < BLOBS:
                     break
                 after = page[-1].ref
+        if audit_older_than is not None:
+            before_ms = self._clock.now_ms() - duration_ms(audit_older_than)
+            async for count in remove_old_entries(self._store, before_ms, dry_run=dry_run):
+                deleted.audit += count
+                yield deleted
         if isinstance(self._store, KeepsOutside):
             async for names in self._store.orphans(self._clock.now_ms() - grace_ms):
                 if not dry_run:

@@ -15,7 +15,7 @@ from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
-from minuet.app.repairing import Repairing, change_run, keep_value
+from minuet.app.repairing import Repairing, change_run, check_seq, keep_value
 from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
 from minuet.app.run_log import log_end
@@ -184,9 +184,10 @@ class Runs(Repairing):
         with self._behind.raised.starting():
             answers = await self._starter.start(source, loaded, encoded, keys, tags)
             handles = [
-                self._handle(one, decode) if isinstance(one, str) else one for one in answers
+                self._handle(one.run, decode, one) if isinstance(one, Run) else one
+                for one in answers
             ]
-        self._behind.work_on(answer for answer in answers if isinstance(answer, str))
+        self._behind.work_on(answer.run for answer in answers if isinstance(answer, Run))
         return handles
 
     @overload
@@ -218,7 +219,8 @@ class Runs(Repairing):
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
         source = limited(await self._workflows.startable(workflow), read_limits(limits))
-        return self._handle(await self._starter.create(source, tags), output_decoder(workflow))
+        run = await self._starter.create(source, tags)
+        return self._handle(run.run, output_decoder(workflow), run)
 
     @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:
@@ -256,17 +258,17 @@ class Runs(Repairing):
         self._behind.serve(loaded)
         encoded = encode_input(source.plan, input)
         (answer,) = await self._starter.start(source, loaded, [encoded], [None], None)
-        assert isinstance(answer, str)  # It has no idempotency key.
-        self._behind.work_on([answer])
-        return self._handle(answer, as_it_is)
+        assert isinstance(answer, Run)  # It has no idempotency key.
+        self._behind.work_on([answer.run])
+        return self._handle(answer.run, as_it_is, answer)
 
     @checked
     def handle(self, run_id: str) -> RunHandle:
         """A handle of a run by its whole id; nothing is looked up."""
         return self._handle(run_id, as_it_is)
 
-    def _handle(self, run_id: str, decode: Decode) -> RunHandle:
-        return RunHandle(run_id, self, decode, self._behind.raised.of(run_id))
+    def _handle(self, run_id: str, decode: Decode, row: Run | None = None) -> RunHandle:
+        return RunHandle(run_id, self, decode, self._behind.raised.of(run_id), row)
 
     @checked
     async def prepare(self, runs: Iterable[Run]) -> None:
@@ -381,6 +383,7 @@ class Runs(Repairing):
         """
         self._behind.check_open()
         run = await self.get(run_id)
+        check_seq(run, seq)
         if generation not in (None, run.generation):
             raise RunConflictError(run_id, "was retried", status=run.status, seq=run.seq)
         store = moved_to(run)
@@ -439,11 +442,11 @@ class Runs(Repairing):
         (answer,) = await self._starter.start(source, loaded, [input], [key], tags)
         if isinstance(answer, RunConflictError):
             raise answer
-        self._behind.work_on([answer])
-        return await self.get(answer)
+        self._behind.work_on([answer.run])
+        return answer
 
     @checked
-    async def rollback(self, run_id: str, *, to: str | None = None) -> Run:
+    async def rollback(self, run_id: str, *, to: str | None = None, seq: int | None = None) -> Run:
         """Undo a run that is over: run the compensators of the nodes that completed, the last one
         first. With `to`, only of those that completed after this node.
 
@@ -453,6 +456,7 @@ class Runs(Repairing):
         """
         self._behind.check_open()
         run = await self.get(run_id)
+        check_seq(run, seq)
         loaded = await self._behind.load(run.plan, run_id)
         history = await self.history(run_id)
         change = rollback(loaded.program, history, run, to)

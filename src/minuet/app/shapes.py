@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.dev import SampleView
     from minuet.app.doctor import Checkup
+    from minuet.app.finder import RunCounts
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.leases import Leases, LeaseView
     from minuet.app.overview import Overview
@@ -537,6 +538,11 @@ def worker(found: WorkerView) -> Shape:
         "last_seen_at": moment(found.heartbeat_ms),
         "silent_ms": found.silent_ms,
     }
+
+
+def run_counts(found: RunCounts) -> Shape:
+    """How many runs are open, and how many dead letters are pending."""
+    return {"open": dict(found.open), "dead_letters": found.dead_letters}
 
 
 def queue(found: QueueView) -> Shape:

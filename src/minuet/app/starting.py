@@ -9,6 +9,7 @@ import msgspec
 
 from minuet.app.acting import recorded_tags
 from minuet.app.compiling import CompiledWorkflow, EncodedInput
+from minuet.app.finder import find_run
 from minuet.app.move.parcel import refs_in
 from minuet.app.tenant import Tenant
 from minuet.bridge.programs import Loaded
@@ -71,6 +72,7 @@ class Starter:
 
     def __init__(self, tenant: Tenant) -> None:
         self._store, self._tenant = tenant.store, tenant.name
+        self._creating = tenant.creating
         self._programs = tenant.programs
         self._clock, self._ids = tenant.engine.clock, tenant.engine.ids
         self._tracer = tenant.engine.options.tracer or Tracer()
@@ -109,7 +111,10 @@ class Starter:
     ) -> list[Run | RunConflictError]:
         """Create runs. If that takes very long, their plan may be removed meanwhile, because no
         run names it yet: then it is put again."""
-        answers = await self._store.create_runs(new)
+        if len(new) == 1:
+            answers = [await self._creating.create(new[0])]
+        else:
+            answers = await self._store.create_runs(new)
         is_late = not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS
         if source.data is not None and is_late:
             await self._touch(source, is_known=True)
@@ -122,8 +127,8 @@ class Starter:
         inputs: Sequence[EncodedInput],
         keys: Sequence[str | None],
         tags: dict[str, Any] | None,
-    ) -> list[str | RunConflictError]:
-        """Create runs that start at once; for each, its id or why it was refused.
+    ) -> list[Run | RunConflictError]:
+        """Create runs that start at once; for each, its row or why it was refused.
 
         `loaded` is what `keep` has just returned.
         """
@@ -140,16 +145,14 @@ class Starter:
             )
             for value, key in zip(inputs, keys, strict=True)
         ]
-        answers: list[str | RunConflictError] = []
+        answers: list[Run | RunConflictError] = []
         for asked, answer in zip(new, await self._create(source, loaded, new), strict=True):
-            if isinstance(answer, Run):
-                answers.append(answer.run)
-            else:
-                same = await self._is_same(answer.run_id, asked)
-                answers.append(answer.run_id if same else answer)
+            if not isinstance(answer, Run) and await self._is_same(answer.run_id, asked):
+                answer = await find_run(self._store, self._tenant, answer.run_id)
+            answers.append(answer)
         return answers
 
-    async def create(self, source: Startable, tags: dict[str, Any] | None) -> str:
+    async def create(self, source: Startable, tags: dict[str, Any] | None) -> Run:
         """Create a run that waits to be triggered."""
         loaded = await self.keep(source)
         new = loaded.translator.new_run(
@@ -163,7 +166,7 @@ class Starter:
         waiting = msgspec.structs.replace(new, entries=None)
         (run,) = await self._create(source, loaded, [waiting])
         assert isinstance(run, Run)
-        return run.run
+        return run
 
     async def _is_same(self, run_id: str, new: NewRun) -> bool:
         """Whether a run was created by the same request as `new`, in another spelling.

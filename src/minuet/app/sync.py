@@ -11,6 +11,7 @@ of its own (`portal`); any thread may call. `SyncFacade` is also the sync side o
 from __future__ import annotations
 
 import threading
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, Unpack, cast, overload
 
@@ -173,7 +174,47 @@ class SyncFacade(Starting):
     signal = blocking(Facade.signal)
 
 
-class SyncApp(SyncFacade):
+class Opened(SyncFacade):
+    """A facade that is opened and closed, with the thread of its event loop."""
+
+    def __init__(
+        self, portal: Portal, facade: Facade, close: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(portal, facade)
+        self._close = close
+        #: Of several threads that close it, one does, and the others wait for it.
+        self._closing = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Begin. What was closed can be opened again."""
+        self._portal.open()
+        try:
+            self._call("open")
+        except BaseException:
+            self._portal.close()
+            raise
+
+    def close(self) -> None:
+        """End what is under way, and close all connections. Closing what is not open does
+        nothing."""
+        with self._closing:
+            if self._portal.is_open:
+                self._portal.close(self._close)
+
+
+class SyncApp(Opened):
     """An App for programs without an event loop: the same, without `await`.
 
     Any thread may call it. It has a thread of its own for the event loop; handlers run as in any
@@ -190,37 +231,8 @@ class SyncApp(SyncFacade):
         ids: Ids | None = None,
         **options: Unpack[OptionArguments],
     ) -> None:
-        self._app = App(store, blobs=blobs, clock=clock, ids=ids, **options)
-        #: Of several threads that close it, one does, and the others wait for it.
-        self._closing = threading.Lock()
-        super().__init__(Portal(), self._app)
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def open(self) -> None:
-        """Open the store and start working. A closed App can be opened again."""
-        self._portal.open()
-        try:
-            self._call("open")
-        except BaseException:
-            self._portal.close()
-            raise
-
-    def close(self) -> None:
-        """Drain the worker and close the store. Closing what is not open does nothing."""
-        with self._closing:
-            if self._portal.is_open:
-                self._portal.close(self._app.close)
+        app = App(store, blobs=blobs, clock=clock, ids=ids, **options)
+        super().__init__(Portal(), app, app.close)
 
     def for_tenant(self, tenant: str) -> SyncFacade:
         """The same facade for another tenant, on the same store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Self, cast
 
+from minuet.app.finder import Run
 from minuet.app.handle import RunHandle
 from minuet.app.options import Seconds
 from minuet.app.portal import Portal
@@ -40,6 +41,11 @@ class SyncRunHandle(str, Generic[OutputT]):
     def id(self) -> str:
         """The run's id as plain text."""
         return str.__str__(self)
+
+    @property
+    def row(self) -> Run | None:
+        """The run's row when it was started here; None: it was not."""
+        return self._find().row
 
     def show(self) -> RunResult[OutputT]:
         """How the run stands, node by node."""

@@ -23,6 +23,7 @@ from minuet.clock import Clock
 from minuet.errors import NotOpenError
 from minuet.ids import Ids
 from minuet.store.base import Store
+from minuet.store.gathering import Creating
 from minuet.telemetry.observer import Observer, Observers
 from minuet.webhooks.notifier import Notifier
 from minuet.worker.process import tune_process
@@ -137,6 +138,7 @@ class Tenant:
         #: Each tenant has its own: that a plan, or a config that it names, was found for one tenant
         #: says nothing about another.
         self.programs = Programs(engine.store)
+        self.creating = Creating(engine.store)
         #: What handlers of its worker raise.
         self.raised = RaisedHere()
         self.worker: Worker | None = None

@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.handlers import all_types, config_schema
+from minuet.app.handlers import all_types
 from minuet.app.leases import Leases, find_leases, why_nobody
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
+from minuet.nodes.binding import config_schema
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.plan.plan import Plan, author_of
@@ -192,7 +193,7 @@ class Workers:
             HandlerView(
                 name,
                 tuple(worker.name for worker in workers if name in worker.executors),
-                config_schema(here.find(name)) if name in own else None,
+                config_schema(here.find(name).function) if name in own else None,
             )
             for name in sorted(names)
         ]
@@ -201,23 +202,26 @@ class Workers:
     async def find_unserved(self, plan: Plan) -> dict[str, str]:
         """The nodes of a plan whose queues no worker serves at the moment, with these queues."""
         workers = [worker for worker in await self.list() if worker.takes]
-        own = self._behind.worker
         found = {}
         for node in plan.nodes:
             is_served = node.queue in INLINE or any(w.serves(node.queue) for w in workers)
-            if not is_served and (own is None or not own.may_serve(node.queue)):
+            if not is_served and not self._may_serve(node.queue):
                 found[author_of(node.id)] = base_queue(node.queue)
         return found
 
+    def _may_serve(self, queue: str) -> bool:
+        """Whether the worker of this App takes from a queue, or will when it must."""
+        own = self._behind.worker
+        return own is not None and own.may_serve(queue)
+
     async def left_to_others(self) -> NameList:
         """Queues in which something is ready that the worker of this App does not take."""
-        worker = self._behind.worker
         return sorted(
             {
                 base_queue(depth.queue)
                 for depth in await self._store.list_queues()
                 if depth.tenant == self._tenant and depth.ready
-                if worker is None or not worker.may_serve(depth.queue)
+                if not self._may_serve(depth.queue)
             }
         )
 

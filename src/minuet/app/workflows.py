@@ -226,7 +226,6 @@ class Workflows:
         """The deployed workflow of this name (`name`, `name@tag`, `name@version`); if there is
         none, the only one that has a tag of this name. WorkflowNotFoundError when there is neither,
         InputError when several workflows have the tag."""
-        self._engine.check_open()
         try:
             await self._find(text)
             return text

@@ -16,8 +16,8 @@ from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode
-from minuet.nodes.io.flow import FLOW
 from minuet.plan.child import TYPE as CHILD_TYPE
+from minuet.plan.plan import AGENT, FLOW
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
@@ -80,7 +80,7 @@ class HistoryReader:
         wanted = [
             (places[node], scope, node)
             for node, scope in tokens
-            if node in places and program.nodes[node].type in (CHILD_TYPE, FLOW.name)
+            if node in places and program.nodes[node].type in (CHILD_TYPE, FLOW, AGENT)
         ]
         return [
             child

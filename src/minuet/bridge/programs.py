@@ -12,8 +12,9 @@ from minuet.bridge.translate import Translator
 from minuet.errors import StoreUnusableError
 from minuet.kernel.program import Program
 from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.spec import NodeType
 from minuet.plan.digest import decode_plan
-from minuet.plan.plan import Node
+from minuet.plan.plan import Node, author_of
 from minuet.store.base import Store
 from minuet.store.large import get_content
 from minuet.templates import Template, compile_template
@@ -63,15 +64,70 @@ class Config:
         return msgspec.json.decode(self._constant) if self._constant else {}
 
 
+def is_hidden(node: Node) -> bool:
+    """Whether a node is a part of a foreach that the worker does without the node's type."""
+    return node.foreach is not None and node.foreach.role != "item"
+
+
+class Facts:
+    """What holds for every token of a node: it follows from the node and its plan."""
+
+    __slots__ = (
+        "author",
+        "is_hidden",
+        "is_inline",
+        "is_item",
+        "max_output_bytes",
+        "node",
+        "node_type",
+        "undoes",
+    )
+
+    def __init__(self, node: Node | None, max_output_bytes: int | None) -> None:
+        self.node = node
+        each = None if node is None else node.foreach
+        #: Whether it is an item of a foreach, or undoes one.
+        self.is_item = each is not None and each.role == "item"
+        self.is_hidden = node is not None and is_hidden(node)
+        #: The node whose instances it undoes; "": it undoes none.
+        self.undoes = "" if node is None else node.undoes
+        #: The node that its author wrote.
+        self.author = "" if node is None else author_of(node.id)
+        #: None: the type is a user's, or not known.
+        self.node_type: NodeType | None = None if node is None else NODE_TYPES.get(node.type)
+        #: Whether it reaches nothing outside: it awaits nothing.
+        self.is_inline = self.is_hidden or (
+            self.node_type is not None and self.node_type.run is not None
+        )
+        own = None if node is None else node.max_output_bytes
+        limits = [most for most in (own, max_output_bytes) if most is not None]
+        #: How large its output may be; None: the document does not limit it.
+        self.max_output_bytes: int | None = min(limits, default=None)
+
+
+#: Of a token whose plan is not at hand.
+NO_FACTS = Facts(None, None)
+
+
 class Loaded:
-    """A program, its translator, and its nodes' configs, each prepared when first used."""
+    """A program, its translator, and its nodes' facts and configs, each prepared when first
+    used."""
 
     def __init__(self, plan: Plan, digest: str) -> None:
         self.program = Program(plan, digest)
         self.translator = Translator(self.program)
+        self._facts: dict[str, Facts] = {}
         self._configs: dict[str, Config] = {}
         #: When its plan was last known to be in the store.
         self.stored_ms = 0
+
+    def facts(self, name: str) -> Facts:
+        """What holds for the tokens of a node, even if the plan does not have it."""
+        found = self._facts.get(name)
+        if found is None:
+            node = self.program.nodes.get(name)
+            found = self._facts[name] = Facts(node, self.program.plan.max_output_bytes)
+        return found
 
     def config(self, node: Node) -> Config:
         """The node's config, which must be at hand."""

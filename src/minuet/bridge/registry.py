@@ -14,7 +14,8 @@ import msgspec
 
 from minuet.errors import WorkflowNotFoundError
 from minuet.store.base import Store
-from minuet.store.records import WorkflowVersion
+from minuet.store.gathering import Reading
+from minuet.store.records import DeployedWorkflow, WorkflowVersion
 
 #: The tag that a name without one means, and that a version gets by default.
 MAIN = "main"
@@ -51,6 +52,7 @@ class Registry:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._reading = Reading(self._read)
         self._known: OrderedDict[tuple[str, str, int], WorkflowVersion] = OrderedDict()
 
     async def find(self, tenant: str, text: str) -> Resolved:
@@ -61,11 +63,14 @@ class Registry:
         if known is not None:
             self._known.move_to_end((tenant, name, known.version))
             return Resolved(known, tag)
-        found = await self._store.read_workflow(tenant, name, at)
+        found = await self._reading.read((tenant, name, at))
         if found is None:
             raise await self.refusal(tenant, text)
         self._keep(found.version)
         return Resolved(found.version, tag)
+
+    async def _read(self, asked: tuple[str, str, int | str]) -> DeployedWorkflow | None:
+        return await self._store.read_workflow(*asked)
 
     def _keep(self, version: WorkflowVersion) -> None:
         self._known[version.tenant, version.name, version.version] = version

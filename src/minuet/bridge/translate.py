@@ -48,10 +48,13 @@ class Translator:
                 if settlement.outcome == "failed":
                     # What its `on_error` passes on instead.
                     output = encode_value(settlement.output)
-                limit = self._program.plan.max_bytes
+                output_bytes, limit = 0, self._program.plan.max_bytes
                 # A part of a fan-out that comes later has the output of the first. What undoes a
                 # run must not fail because the run has produced too much.
-                is_counted = limit is not None and not (grant.cursor or is_undo(grant.node))
+                if limit is not None and (grant.cursor or is_undo(grant.node)):
+                    limit = None
+                elif limit is not None and settlement.outcome != "skipped":
+                    output_bytes = value_bytes(output)
                 return Done(
                     *token,
                     self._program.digest,
@@ -62,8 +65,8 @@ class Translator:
                     settlement.notes,
                     settlement.cursor,
                     settlement.dead_letter,
-                    value_bytes(output) if is_counted and settlement.outcome != "skipped" else 0,
-                    limit if is_counted else None,
+                    output_bytes,
+                    limit,
                 )
             case settle.Retried():
                 return Retried(*token, settlement.error, settlement.delay_ms)

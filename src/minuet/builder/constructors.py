@@ -176,9 +176,12 @@ def agent(
     temperature: float | None = None,
     max_turns: int | None = None,
     budget: dict[str, Any] | None = None,
+    response_schema: dict[str, Any] | None = None,
+    max_tokens: int | None = None,
     **config: Any,
 ) -> Node:
-    """Add a node in which a language model works with tools. Other arguments are its `config`."""
+    """Add a node in which a language model works with tools. Other arguments are its `config`.
+    `node.branch(available_next_nodes=[…])` has the model choose where the run goes."""
     asked = {
         "model": model,
         "prompt": prompt,
@@ -186,6 +189,8 @@ def agent(
         "temperature": temperature,
         "max_turns": max_turns,
         "budget": budget,
+        "response_schema": response_schema,
+        "max_tokens": max_tokens,
     }
     given = {name: value for name, value in asked.items() if value is not None}
     return _typed("agent", id, config, agent_config=given or None)

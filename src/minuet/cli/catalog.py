@@ -13,6 +13,7 @@ from minuet.cli.output import print_json, print_table
 from minuet.errors import ConfigError
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.spec import NodeType
+from minuet.types import Json
 
 
 def node_types(arguments: Namespace) -> int:
@@ -51,6 +52,11 @@ def to_text(found: NodeType) -> str:
         parts.append(found.description)
     parts.append(f"output: {found.output}")
     parts.append(f"queue: {found.queue}")
+    if found.timeout_seconds is not None:
+        parts.append(f"timeout: {found.timeout_seconds:g} s")
+    if found.capabilities:
+        named = (f"{name}={_text(value)}" for name, value in found.capabilities.items())
+        parts.append(f"capabilities: {', '.join(named)}")
     if found.place:
         parts.append(f"defined at: {found.place}")
     shown = (
@@ -63,6 +69,10 @@ def to_text(found: NodeType) -> str:
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             parts.append(f"{title}:\n{text}")
     return "\n\n".join(parts)
+
+
+def _text(value: Json) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _find(name: str, types: dict[str, NodeType]) -> NodeType:

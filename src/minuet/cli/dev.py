@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
+import threading
+import webbrowser
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
@@ -109,6 +112,10 @@ class Developed(Served):
             run = self._sample.run_id
             text = f"a sample runs: {url}/ui/runs/{run}, or minuet runs watch {run} --url {url}"
             self._report("sample", text, run_id=run, workflow=self._sample.workflow)
+        if not (self._arguments.no_open or self._as_json) and _can_open():
+            page = f"{url}/ui/" if self._sample is None else f"{url}/ui/runs/{self._sample.run_id}"
+            # It may start a program and wait for it.
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     async def _until_stopped(self) -> None:
         worker = self._app.worker
@@ -169,6 +176,14 @@ class Developed(Served):
                 self._report(
                     "deployed", clean(text), file=file, workflow=view.name, version=view.version
                 )
+
+
+def _can_open() -> bool:
+    """Whether somebody sits at this machine, and has a screen."""
+    has_screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    return sys.stderr.isatty() and has_screen and not os.environ.get("CI")
 
 
 def _file_of(word: str) -> str:

@@ -161,14 +161,15 @@ def leave(
 
     def flush() -> None:
         if why:
-            _print(why, unfinished)
+            # Past the stream: the interrupted code may be writing to it, and would never end.
+            os.write(2, _line(why, unfinished).encode(errors="backslashreplace") + b"\n")
         if sys.stderr.isatty():
             sys.stderr.write("\x1b[?25h")  # the cursor, which a live picture hides
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
 
-    # In a thread of its own: the interrupted code may hold a stream.
+    # In a thread of its own: a stream may be held, and nobody may be reading.
     last = threading.Thread(target=flush, daemon=True)
     last.start()
     last.join(REST_S)
@@ -176,10 +177,14 @@ def leave(
 
 
 def _print(why: str, unfinished: Callable[[], Sequence[str]]) -> None:
+    print(_line(why, unfinished), file=sys.stderr, flush=True)
+
+
+def _line(why: str, unfinished: Callable[[], Sequence[str]]) -> str:
     names = list(unfinished())
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     still = f"; still running: {', '.join(names[:NAMED_MAX])}{more}" if names else ""
-    print(clean(f"minuet: {why}{still}"), file=sys.stderr, flush=True)
+    return clean(f"minuet: {why}{still}")
 
 
 @contextlib.contextmanager

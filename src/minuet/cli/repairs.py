@@ -9,6 +9,8 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.finder import Run
+from minuet.app.runs import Runs
 from minuet.cli.handlers import goes_on
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, paint, print_json
@@ -24,7 +26,7 @@ def skip(arguments: Namespace) -> int:
     return _repair(
         arguments,
         "is skipped",
-        lambda app, run, by: app.runs.skip(run, arguments.node, by=by, why=arguments.why),
+        lambda runs: runs.skip,
     )
 
 
@@ -36,9 +38,8 @@ def set_output(arguments: Namespace) -> int:
     return _repair(
         arguments,
         "has its output",
-        lambda app, run, by: app.runs.set_output(
-            run, arguments.node, data, by=by, why=arguments.why
-        ),
+        lambda runs: runs.set_output,
+        data,
     )
 
 
@@ -49,17 +50,25 @@ def take_back(arguments: Namespace) -> int:
     return _repair(
         arguments,
         "is taken back",
-        lambda app, run, by: app.runs.take_back(run, arguments.node, by=by, why=arguments.why),
+        lambda runs: runs.take_back,
     )
 
 
 def _repair(
-    arguments: Namespace, done: str, change: Callable[[Facade, str, str], Awaitable[Any]]
+    arguments: Namespace,
+    done: str,
+    verb: Callable[[Runs], Callable[..., Awaitable[Run]]],
+    *words: Any,
 ) -> int:
-    by = arguments.by or user_name()
+    options = {
+        "by": arguments.by or user_name(),
+        "why": arguments.why,
+        "seq": arguments.if_seq,
+    }
 
     async def ask(app: Facade) -> None:
-        run = await change(app, await find_to_change(app, arguments.run), by)
+        run_id = await find_to_change(app, arguments.run)
+        run = await verb(app.runs)(run_id, arguments.node, *words, **options)
         if arguments.output == "json":
             print_json(shapes.row(run))
             return

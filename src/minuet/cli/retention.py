@@ -78,7 +78,11 @@ def collect(arguments: Namespace) -> int:
                 )
                 runs = await _follow(deleting(dry_run=False))
         grace = GRACE_S if arguments.grace is None else arguments.grace / 1000
-        collecting = app.retention.collect(grace=grace, dry_run=arguments.dry_run)
+        collecting = app.retention.collect(
+            grace=grace,
+            audit_older_than=arguments.settings["MINUET_AUDIT_RETENTION"] or None,
+            dry_run=arguments.dry_run,
+        )
         deleted = await _follow(collecting)
         return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
 
@@ -121,7 +125,10 @@ def _print(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
 def _words(deleted: Deleted) -> list[str]:
     names = ("run", "plan", "config", "content", "session", "worker")
     counts = ((name, getattr(deleted, f"{name}s")) for name in names)
-    return [_count(count, name) for name, count in counts if count]
+    words = [_count(count, name) for name, count in counts if count]
+    if deleted.audit:
+        words.append(f"{deleted.audit:,} of the audit log")
+    return words
 
 
 def _count(count: int, name: str) -> str:

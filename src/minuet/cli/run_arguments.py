@@ -193,6 +193,7 @@ def _add_changes(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         "runs", metavar="RUN", nargs="*", help="run id, or its unambiguous beginning"
     )
     add_many(parser)
+    _add_seq(parser)
     add_preview(parser)
     parser.add_argument(
         "-y",
@@ -223,8 +224,18 @@ def add_many(parser: Parser) -> None:
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser = add(verbs, name, f"runs:{name}", summary)
     parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    _add_seq(parser)
     add_place(parser)
     return parser
+
+
+def _add_seq(parser: Parser) -> None:
+    parser.add_argument(
+        "--if-seq",
+        metavar="SEQ",
+        type=number,
+        help="only if this is still the number of the run's last event (`seq`)",
+    )
 
 
 def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
@@ -239,6 +250,7 @@ def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         help="kept in the history of the run",
     )
     add_person(parser)
+    _add_seq(parser)
     add_preview(parser)
     add_place(parser)
     return parser

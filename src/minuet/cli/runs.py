@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import attrgetter
 from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.bulk import BulkAction
+from minuet.app.finder import Run
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
+from minuet.app.runs import Runs
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.advice import advise
@@ -205,24 +208,29 @@ def _change_some(arguments: Namespace, action: BulkAction, options: dict[str, An
     is_one = len(arguments.runs) == 1 and arguments.filter is None
     if "undone" in options and (not is_one or arguments.dry_run):
         raise ConfigError("--undone goes with one run, and without --dry-run")
+    if arguments.if_seq is not None and not is_one:
+        raise ConfigError("--if-seq goes with one run")
     if not is_one:
         return change_many(arguments, action, options)
     (arguments.run,) = arguments.runs
     if arguments.dry_run and action != "delete":
         return preview(arguments, action)
-    return _change(arguments, lambda app, run: getattr(app.runs, action)(run, **options))
+    return _change(arguments, attrgetter(action), **options)
 
 
 def rollback(arguments: Namespace) -> int:
     """Undo a run that is over."""
     if arguments.dry_run:
         return preview(arguments, "rollback", to=arguments.to)
-    return _change(arguments, lambda app, run: app.runs.rollback(run, to=arguments.to))
+    return _change(arguments, lambda runs: runs.rollback, to=arguments.to)
 
 
-def _change(arguments: Namespace, change: Callable[[Facade, str], Awaitable[Any]]) -> int:
+def _change(
+    arguments: Namespace, verb: Callable[[Runs], Callable[..., Awaitable[Run]]], **options: Any
+) -> int:
     async def ask(app: Facade) -> None:
-        run = await change(app, await find_to_change(app, arguments.run))
+        run_id = await find_to_change(app, arguments.run)
+        run = await verb(app.runs)(run_id, seq=arguments.if_seq, **options)
         if arguments.output == "json":
             print_json(shapes.row(run))
             return

@@ -111,8 +111,9 @@ def add_operations(commands: Commands[Parser]) -> None:
         "gc",
         "retention:collect",
         "remove what is no longer needed",
-        "Remove plans that nothing names, configs that no plan names, and sessions and workers\n"
-        "that have been silent for long. Runs are deleted only with --older-than.",
+        "Remove plans that nothing names, configs that no plan names, sessions and workers that\n"
+        "have been silent for long, and entries of the audit log that are older than\n"
+        "$MINUET_AUDIT_RETENTION. Runs are deleted only with --older-than.",
     )
     add_older_than(parser, "first delete runs that ended longer ago than this, such as 30d")
     parser.add_argument(

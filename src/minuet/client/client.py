@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn, Self
@@ -25,7 +24,7 @@ from minuet.app.options import Options
 from minuet.app.overview import Overview
 from minuet.app.portal import Portal
 from minuet.app.reading import read_overview
-from minuet.app.sync import SyncFacade
+from minuet.app.sync import Opened
 from minuet.client.base import only_local
 from minuet.client.nouns import (
     RemoteApprovals,
@@ -236,7 +235,7 @@ class AsyncClient(Facade):
             )
 
 
-class Client(SyncFacade):
+class Client(Opened):
     """The same for programs without an event loop. Any thread may call it."""
 
     def __init__(
@@ -251,36 +250,7 @@ class Client(SyncFacade):
         self._client = AsyncClient(
             url, api_key=api_key, timeout=timeout, retries=retries, certificates=certificates
         )
-        #: Of several threads that close it, one does, and the others wait for it.
-        self._closing = threading.Lock()
-        super().__init__(Portal("Client", "AsyncClient"), self._client)
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def open(self) -> None:
-        """Begin to make calls. A closed client can be opened again."""
-        self._portal.open()
-        try:
-            self._call("open")
-        except BaseException:
-            self._portal.close()
-            raise
-
-    def close(self) -> None:
-        """Close all connections. Closing what is not open does nothing."""
-        with self._closing:
-            if self._portal.is_open:
-                self._portal.close(self._client.close)
+        super().__init__(Portal("Client", "AsyncClient"), self._client, self._client.close)
 
     @property
     def url(self) -> str:

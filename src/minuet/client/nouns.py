@@ -115,9 +115,13 @@ class RemoteWorkflows(Remote, Workflows):
         found = await pages(self._get, "/workflows", limit, after or None)
         return [reading.read_workflow(shape) for shape in found]
 
-    async def find_tagged(self, text: str) -> str:
-        """Not possible: the server finds it when a run is started by a tag."""
-        only_local("looking for a tag", "name the workflow, as NAME@TAG")
+    async def _find(self, name: str) -> Any:
+        return await self.get(name)
+
+    async def _names_with(self, tag: str) -> AsyncIterator[str]:
+        for shape in await pages(self._get, "/workflows", EVERYTHING):
+            if tag in shape["tags"]:
+                yield shape["name"]
 
     async def startable(self, source: Any) -> Startable:
         """Not possible: the server compiles what is started."""
@@ -286,9 +290,8 @@ class RemoteWorkers(Remote, Workers):
         """The handlers that workers have, by name."""
         return [reading.read_handler(one) for one in (await self._get("/handlers"))["items"]]
 
-    async def find_unserved(self, plan: Plan) -> dict[str, str]:
-        """Not possible: the server says it when a document is deployed or started."""
-        only_local("looking for unserved nodes of a plan", "`runs.unserved` knows those of a run")
+    def _may_serve(self, queue: str) -> bool:
+        return False  # A client has no worker.
 
     async def left_to_others(self) -> NameList:
         """Not possible: a client has no worker."""
@@ -450,7 +453,11 @@ class RemoteRetention(Remote, Retention):
             before = page[-1].run
 
     async def collect(
-        self, *, grace: Seconds = GRACE_S, dry_run: bool = False
+        self,
+        *,
+        grace: Seconds = GRACE_S,
+        audit_older_than: Seconds | None = None,
+        dry_run: bool = False,
     ) -> AsyncIterator[Deleted]:
         """Not possible: it needs the store."""
         only_local("removing plans and sessions", "use `minuet gc --store URL` beside the store")

@@ -120,7 +120,7 @@ class RemoteRuns(Remote, Runs):
 
     async def trigger(self, run_id: str, input: Any = None) -> Run:
         """Start a PENDING run with an input; RunConflictError when it has been started."""
-        return await self._change(run_id, "start", {"inputs": _plain(input)})
+        return await self._change(_path(run_id, "start"), {"inputs": _plain(input)})
 
     async def start_again(self, run_id: str, input: Any = None) -> RunHandle:
         """Start a new run of the plan that a run follows, as if it were started for the first time.
@@ -133,8 +133,8 @@ class RemoteRuns(Remote, Runs):
         found = await self._post(path, {"input_params": _plain(input)})
         return self._handle(found["execution_id"], as_it_is)
 
-    def _handle(self, run_id: str, decode: Decode) -> RunHandle:
-        return RunHandle(run_id, self, decode, self._raised.of(run_id))
+    def _handle(self, run_id: str, decode: Decode, row: Run | None = None) -> RunHandle:
+        return RunHandle(run_id, self, decode, self._raised.of(run_id), row)
 
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Not possible: a client has no worker."""
@@ -171,11 +171,8 @@ class RemoteRuns(Remote, Runs):
 
     # ── changing ────────────────────────────────────────────────────────────────────────
 
-    async def _change(
-        self, run_id: str, change: str, body: Any = None, seq: int | None = None
-    ) -> Run:
+    async def _change(self, path: str, body: Any = None, seq: int | None = None) -> Run:
         headers = {} if seq is None else {"if-match": f'"{seq}"'}
-        path = f"{_path(run_id)}/{change}"
         answer = await self._transport.call("POST", path, body=body or {}, headers=headers)
         return reading.read_run(answer.json())
 
@@ -183,15 +180,15 @@ class RemoteRuns(Remote, Runs):
         self, run_id: str, *, reason: str = CANCEL_REASON, seq: int | None = None
     ) -> Run:
         """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
-        return await self._change(run_id, "cancel", {"reason": reason}, seq)
+        return await self._change(_path(run_id, "cancel"), {"reason": reason}, seq)
 
     async def pause(self, run_id: str, *, seq: int | None = None) -> Run:
         """Start nothing more of a run; handlers that are running may finish."""
-        return await self._change(run_id, "pause", seq=seq)
+        return await self._change(_path(run_id, "pause"), seq=seq)
 
     async def resume(self, run_id: str, *, seq: int | None = None) -> Run:
         """Continue a paused run."""
-        return await self._change(run_id, "resume", seq=seq)
+        return await self._change(_path(run_id, "resume"), seq=seq)
 
     async def retry(
         self,
@@ -207,12 +204,12 @@ class RemoteRuns(Remote, Runs):
             if run.generation != generation:
                 raise RunConflictError(run_id, "was retried", status=run.status, seq=run.seq)
             seq = run.seq if seq is None else seq
-        return await self._change(run_id, "retry", {"undone": undone}, seq)
+        return await self._change(_path(run_id, "retry"), {"undone": undone}, seq)
 
-    async def rollback(self, run_id: str, *, to: str | None = None) -> Run:
+    async def rollback(self, run_id: str, *, to: str | None = None, seq: int | None = None) -> Run:
         """Undo a run that is over: run the compensators of the nodes that completed, the last one
         first. With `to`, only of those that completed after this node."""
-        return await self._change(run_id, "rollback", {"to": to})
+        return await self._change(_path(run_id, "rollback"), {"to": to}, seq)
 
     async def signal(
         self, run_id: str, name: str, data: Any = None, *, idempotency_key: str | None = None
@@ -222,24 +219,33 @@ class RemoteRuns(Remote, Runs):
         path = _path(run_id, "signals", name)
         return reading.read_run(await self._post(path, body, again=True))
 
-    async def skip(self, run_id: str, node: str, *, by: str = "", why: str = "") -> Run:
+    async def skip(
+        self, run_id: str, node: str, *, by: str = "", why: str = "", seq: int | None = None
+    ) -> Run:
         """Skip a node that has not settled."""
-        return await self._repair(run_id, node, "skip", {"by": by, "why": why})
+        path = _path(run_id, "nodes", node, "skip")
+        return await self._change(path, {"by": by, "why": why}, seq)
 
     async def set_output(
-        self, run_id: str, node: str, data: Any, *, by: str = "", why: str = ""
+        self,
+        run_id: str,
+        node: str,
+        data: Any,
+        *,
+        by: str = "",
+        why: str = "",
+        seq: int | None = None,
     ) -> Run:
         """Give a node that has not settled an output, as if its handler had returned it."""
         body = {"data": _plain(data), "by": by, "why": why}
-        return await self._repair(run_id, node, "set-output", body)
+        return await self._change(_path(run_id, "nodes", node, "set-output"), body, seq)
 
-    async def take_back(self, run_id: str, node: str, *, by: str = "", why: str = "") -> Run:
+    async def take_back(
+        self, run_id: str, node: str, *, by: str = "", why: str = "", seq: int | None = None
+    ) -> Run:
         """Take a node back from the worker that runs it, at once."""
-        return await self._repair(run_id, node, "take-back", {"by": by, "why": why})
-
-    async def _repair(self, run_id: str, node: str, repair: str, body: Any) -> Run:
-        path = _path(run_id, "nodes", node, repair)
-        return reading.read_run(await self._post(path, body))
+        path = _path(run_id, "nodes", node, "take-back")
+        return await self._change(path, {"by": by, "why": why}, seq)
 
     async def preview(
         self,
@@ -337,7 +343,7 @@ class RemoteRuns(Remote, Runs):
 
     async def count(self) -> RunCounts:
         """How many runs are open, by status, and how many dead letters are pending."""
-        only_local("counting runs", "the metrics of the server (/metrics) have these numbers")
+        return reading.read_run_counts(await self._get("/counts"))
 
     async def moved_store(self) -> str | None:
         """Not known: a server does not say where its store is."""

@@ -210,6 +210,11 @@ class Transport:
         if number != self._at:
             self._at, self._since = number, asyncio.get_running_loop().time()
 
+    def _leave(self) -> bool:
+        """Ask the next server from now on; False: there is only one."""
+        self._use((self._at + 1) % len(self._servers))
+        return len(self._servers) > 1
+
     def _lost(self, number: int, lost: _Lost) -> ServerUnavailableError:
         where = self._servers[number].text
         if lost.is_sent:
@@ -233,7 +238,8 @@ class Transport:
 
     async def events(self, path: str, after: int) -> AsyncIterator[dict[str, Any]]:
         """Server-sent events after this number, until the server says that no more will come. A
-        connection that is lost is made again: none is missed, none comes twice."""
+        connection that is lost is made again: none is missed, none comes twice. When a server says
+        that it stops, the next one is asked at once."""
         pause_s, failures = FIRST_PAUSE_S, 0
         while True:
             try:
@@ -245,6 +251,9 @@ class Transport:
                         if event["seq"] > after:
                             after, failures, pause_s = event["seq"], 0, FIRST_PAUSE_S
                             yield event
+            except _Stopping as stopping:
+                if not self._leave():
+                    await asyncio.sleep(stopping.retry_s)
             except ServerUnavailableError:
                 failures += 1
                 if failures > self._retries:
@@ -334,6 +343,14 @@ class _Lost(Exception):
         super().__init__(reason)
 
 
+class _Stopping(Exception):
+    """The server at the other end of a stream stops."""
+
+    def __init__(self, retry_s: float) -> None:
+        self.retry_s = retry_s
+        super().__init__("the server stops")
+
+
 class _TryLater(Exception):
     """No server could do it at the moment."""
 
@@ -412,11 +429,14 @@ def _reason(error: Exception) -> str:
 
 
 async def _read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The events of a stream. A comment keeps it alive, and is not an event."""
+    """The events of a stream. A comment keeps it alive, and is not an event. Ends with _Stopping if
+    the server says that it stops."""
     left = b""
     async for piece in pieces:
         *whole, left = (left + piece).split(b"\n\n")
         for block in whole:
-            for line in block.split(b"\n"):
-                if line.startswith(b"data: "):
-                    yield msgspec.json.decode(line[6:])
+            fields = dict(line.partition(b": ")[::2] for line in block.split(b"\n"))
+            if b"data" in fields:
+                yield msgspec.json.decode(fields[b"data"])
+            elif fields.get(b"event") == b"stop":
+                raise _Stopping(int(fields.get(b"retry", 500)) / 1000)

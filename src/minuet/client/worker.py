@@ -15,7 +15,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -390,6 +390,11 @@ class _Services:
     async def find_wait(self, context: Context) -> Json:
         """Nothing: nodes that wait do not run here."""
         return None
+
+    @property
+    def agents(self) -> NoReturn:
+        """Nothing: agents run at the server's workers."""
+        raise FunctionError("agents are run by workers on the store, not over HTTP")
 
     async def run_child(self, context: Context, *_: Any, **__: Any) -> Any:
         """Not possible: it needs the store."""

@@ -101,6 +101,7 @@ class FunctionLoop(asyncio.AbstractEventLoop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 # In its own context: there, too, a task that it calls is a step, and is refused.
                 task.context.run(_close, task.get_coro())
+                _unlink(task)
         finally:
             _restore(outer)
             self._ready.clear()
@@ -246,6 +247,14 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 for _name in vars(asyncio.AbstractEventLoop).keys() - vars(FunctionLoop).keys():
     if not _name.startswith("_"):
         setattr(FunctionLoop, _name, _refusal(_name))
+
+
+def _unlink(task: asyncio.Task[Any]) -> None:
+    """Take a task that was dropped from the list of what it waited for. The two would keep each
+    other, and all that the function has, until the next garbage collection."""
+    waited_for: Any = getattr(task, "_fut_waiter", None)
+    for callback, _ in getattr(waited_for, "_callbacks", None) or ():
+        waited_for.remove_done_callback(callback)
 
 
 def _close(coroutine: Any) -> None:

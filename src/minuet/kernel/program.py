@@ -54,6 +54,14 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     every: tuple[tuple[str, Scope], ...] = ()
 
 
+class Way(msgspec.Struct, frozen=True, gc=False):
+    """Where a node leads that decides nothing, outside all constructs."""
+
+    sends: tuple[Send, ...]
+    #: The hop from which on a limit may forbid it.
+    hops: int
+
+
 class Needs(msgspec.Struct, frozen=True, gc=False):
     """What conditions need before they can decide."""
 
@@ -94,6 +102,8 @@ class Program:
         #: run have no node. The second table has the same values by identity, for `is_constant`.
         self._constant: dict[tuple[str, tuple[str, ...]], tuple[Send, ...]] = {}
         self._constants: dict[int, tuple[Send, ...]] = {}
+        #: By node: where it leads; None: it decides that. Filled by `kernel.settle`.
+        self.ways: dict[str, Way | None] = {}
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:

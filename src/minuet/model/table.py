@@ -409,10 +409,17 @@ AGENT_CONFIG = ObjectType(
     AgentConfig,
     Field("model", LABEL, "The language model."),
     Field("temperature", Number(minimum=0, maximum=2), "How much the answers vary."),
-    Field("available_tools", LABELS, "The tools that the agent may call."),
+    Field(
+        "available_tools",
+        LABELS,
+        "The tools that the agent may call: handlers, `workflow:NAME`, or tools of Minuet.",
+        spellings=("allowed_tools",),
+    ),
     Field("prompt", TEMPLATE, "What the agent should do, a template."),
     Field("max_turns", COUNT, "How often the model may be called."),
     Field("budget", BUDGET, "What the agent may spend."),
+    Field("response_schema", SCHEMA, "JSON Schema of the result."),
+    Field("max_tokens", COUNT, "The longest answer of one call, in tokens."),
 )
 
 COMPENSATOR = ObjectType(
@@ -499,6 +506,7 @@ NODE = ObjectType(
     "a node",
     Node,
     Field("id", NODE_ID, "Unique in the document.", spellings=("node_id",)),
+    Field("description", STRING, "What the node does: for people, and for agents that choose it."),
     Field("type", NAME, "The node type."),
     Field("handler", NAME, "For `task`: a registered name or `module:function`."),
     Field("config", JsonObject(), "What the node type or handler needs. Strings are templates."),
@@ -525,7 +533,7 @@ NODE = ObjectType(
     Field("loop", LOOP, "Whether the run goes back to this or an earlier node."),
     Field("foreach", FOREACH, "Run the node once per item of a list."),
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
-    Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout",)),
+    Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout", "timeout_sec")),
     Field(
         "soft_timeout_seconds",
         SECONDS,

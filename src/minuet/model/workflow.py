@@ -165,6 +165,8 @@ class AgentConfig(Value, frozen=True):
     prompt: str | None = None
     max_turns: int | None = None
     budget: Budget | None = None
+    response_schema: dict[str, Any] | None = None
+    max_tokens: int | None = None
 
 
 class Compensator(Value, frozen=True):
@@ -206,6 +208,7 @@ class Node(Value, frozen=True):
     """A step in the graph."""
 
     id: str
+    description: str | None = None
     type: str = "task"
     handler: str | None = None
     config: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 from minuet.errors import HandlerError
 from minuet.nodes.context import Context
-from minuet.nodes.values import annotations_of, decoders
+from minuet.nodes.values import annotations_of, decoders, properties_of
 
 
 class Misfit(NamedTuple):
@@ -96,6 +96,29 @@ class Binder:
         if self._context is not None:
             arguments[self._context] = context
         return arguments
+
+
+def config_schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """JSON Schema of the config that a handler takes: its arguments, by name."""
+    hints = annotations_of(function)
+    known: dict[str, Any] = {}
+    required: list[str] = []
+    takes_all = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_context(hints.get(name)) or (name == "ctx" and name not in hints):
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_all = True
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            known[name] = hints.get(name, Any)
+            if parameter.default is parameter.empty:
+                required.append(name)
+    return {
+        "type": "object",
+        **properties_of(known),
+        "required": required,
+        "additionalProperties": takes_all,
+    }
 
 
 def find_misfits(

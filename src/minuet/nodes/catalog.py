@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minuet.nodes.io.agent import AGENT
 from minuet.nodes.io.flow import FLOW
 from minuet.nodes.io.http import HTTP
 from minuet.nodes.io.human import HUMAN
@@ -33,7 +34,7 @@ NODE_TYPES: dict[str, NodeType] = {
         LLM,
         WORKFLOW,
         HUMAN,
-        _later("agent", "Lets a language model work with tools."),
+        AGENT,
         _later("migration", "Hands a run over to another version."),
     )
 }

@@ -20,6 +20,7 @@ from minuet.types import Json, Scope
 if TYPE_CHECKING:
     import asyncio
 
+    from minuet.nodes.agents import AgentServices
     from minuet.nodes.io.client import Client
     from minuet.nodes.io.prices import Prices
 
@@ -171,6 +172,11 @@ class Services(Protocol):
         """The output of the node instance's child run, or what to wait for."""
         ...
 
+    @property
+    def agents(self) -> AgentServices:
+        """What agents need."""
+        ...
+
 
 class TimeLimits(NamedTuple):
     """When an attempt should end, and when it is ended, on a clock."""
@@ -196,36 +202,22 @@ class Context:
     recognise repeated calls by it.
     """
 
-    __slots__ = (
-        "_cancelled",
-        "_input",
-        "_inputs",
-        "_key",
-        "_loop",
-        "_mask",
-        "_prefix",
-        "_printed",
-        "_secrets",
-        "_services",
-        "_tags",
-        "_time",
-        "_undone_scope",
-        "attempt",
-        "deadline_ms",
-        "generation",
-        "is_lost",
-        "kept_bytes",
-        "lease_id",
-        "max_output_bytes",
-        "node_id",
-        "outage",
-        "revealed",
-        "run_id",
-        "scope",
-        "scope_text",
-        "token_node",
-        "workflow",
-    )
+    # What few attempts ever set; an attempt has its own only then.
+    _cancelled = False
+    _key: str | None = None
+    _time: TimeLimits | None = None
+    #: Begins the names of the steps that are kept.
+    _prefix = ""
+    #: The mask, and the values that the handler had got when it was made.
+    _mask: tuple[tuple[str, ...], Mask] | None = None
+    #: What it has printed since the last end of a line, by stream.
+    _printed: dict[str, str] | None = None
+    #: Bytes of lines that are kept. For the worker.
+    kept_bytes = 0
+    #: The last outage of the worker's own store that the handler has seen. For the worker.
+    outage: Exception | None = None
+    #: Whether another worker may have the node by now. For the worker.
+    is_lost = False
 
     def __init__(
         self,
@@ -255,21 +247,6 @@ class Context:
         self._inputs: Callable[[], dict[str, Json]] | dict[str, Json] = inputs
         self._input = input
         self._secrets = secrets
-        self._cancelled = False
-        self._key: str | None = None
-        self._time: TimeLimits | None = None
-        #: Begins the names of the steps that are kept.
-        self._prefix = ""
-        #: The mask, and the values that the handler had got when it was made.
-        self._mask: tuple[tuple[str, ...], Mask] | None = None
-        #: The last outage of the worker's own store that the handler has seen. For the worker.
-        self.outage: Exception | None = None
-        #: Whether another worker may have the node by now. For the worker.
-        self.is_lost = False
-        #: What it has printed since the last end of a line, by stream.
-        self._printed: dict[str, str] | None = None
-        #: Bytes of lines that are kept. For the worker.
-        self.kept_bytes = 0
         #: The values of secrets that the handler has got. For the worker, which masks them.
         self.revealed = revealed
         #: Set for handlers that run in a thread: the worker's event loop.
@@ -306,6 +283,11 @@ class Context:
     def llm(self) -> LlmDefaults:
         """The worker's service for language models. For node types that ask them."""
         return self._services.llm
+
+    @property
+    def agents(self) -> AgentServices:
+        """What agents need of the worker. For their node type."""
+        return self._services.agents
 
     @property
     def input(self) -> Json:
@@ -407,39 +389,24 @@ class Context:
         elif rest:
             self._printed[stream] = rest
 
+    def end_output(self) -> None:
+        """Keep what the handler has printed last, without an end of line. For the worker."""
+        if self._printed:
+            for stream, text in self._printed.items():
+                self.keep_line(stream, text)
+            self._printed.clear()
+
     def __str__(self) -> str:
         return f"node {self.node_id} of run {self.run_id}"
 
     def for_step(self, step: str, attempt: int, *, is_async: bool) -> Context:
         """The context of a task that is a step of a durable function. For the worker."""
         made = Context.__new__(Context)
+        made.__dict__.update(self.__dict__)
         made._prefix = f"$task:{step}/"
         made._key, made._cancelled, made.outage, made._time = None, False, None, None
-        made._printed, made.kept_bytes = None, 0
+        made._printed = None
         made.attempt = attempt
-        # The rest is that of the function. Written out, because a loop over the names takes six
-        # times as long, and functions have many steps.
-        made._services = self._services
-        made._inputs = self._inputs
-        made._input = self._input
-        made._secrets = self._secrets
-        made._mask = self._mask
-        made._loop = self._loop
-        made._tags = self._tags
-        made._undone_scope = self._undone_scope
-        made.is_lost = self.is_lost
-        made.revealed = self.revealed
-        made.generation = self.generation
-        made.deadline_ms = self.deadline_ms
-        made.run_id = self.run_id
-        made.workflow = self.workflow
-        made.node_id = self.node_id
-        made.token_node = self.token_node
-        made.scope = self.scope
-        made.scope_text = self.scope_text
-        made.lease_id = self.lease_id
-        made.kept_bytes = self.kept_bytes
-        made.max_output_bytes = self.max_output_bytes
         if not is_async:
             # Imported here, because a program that only reads documents does not need it.
             import asyncio

@@ -6,9 +6,9 @@ The functions themselves are in `minuet.functions`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from minuet.nodes.binding import Misfit
@@ -36,6 +36,17 @@ class Flowing(Protocol):
         """A step for each item of the first argument."""
         ...
 
+
+class Starting(Protocol):
+    """What the code of a durable function can start beside tasks."""
+
+    def start(self, workflow: Any, input: Any = None, /) -> Coroutine[Any, Any, Any]:
+        """A child run of a workflow."""
+        ...
+
+
+#: The code of a durable function.
+Body: TypeAlias = Callable[[Starting], Coroutine[Any, Any, Any]]
 
 #: The durable function around the running code.
 FLOWING: ContextVar[Flowing | None] = ContextVar("minuet_flowing", default=None)

@@ -490,10 +490,13 @@ class Handlers:
         return None
 
     def _registered(self, name: str) -> AnyTask | None:
-        task = self._tasks.get(name)
-        if task is None and self._parent is not None:
-            task = self._parent._registered(name)
-        return task
+        handlers: Handlers | None = self
+        while handlers is not None:
+            task = handlers._tasks.get(name)
+            if task is not None:
+                return task
+            handlers = handlers._parent
+        return None
 
     def _find_in_module(self, name: str) -> AnyTask:
         module_name, _, attribute = name.partition(":")

@@ -110,6 +110,8 @@ class NodeTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
     #: Of an `io` type: whether templates in its config may read secrets. What they become must
     #: not be kept, in an output or in another run. Handlers and registered types always may.
     secrets_in_config: bool = False
+    #: Of an `io` type: seconds per attempt, for nodes without their own timeout; None: no limit.
+    timeout_seconds: float | None = None
     #: Where its tokens wait.
     queue: str = "inline"
     #: Of a `registered` type: where it is defined.

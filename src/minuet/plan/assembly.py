@@ -149,7 +149,7 @@ def _make_node(
         max_output_bytes=limits.max_output_bytes,
         concurrency=_make_concurrency(node),
         secrets=node.secrets,
-        extra=policy.collect_extra(node),
+        extra=policy.collect_extra(node, workflow),
     )
 
 

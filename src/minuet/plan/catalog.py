@@ -12,7 +12,7 @@ import msgspec
 
 from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
-from minuet.plan.plan import WORKFLOW
+from minuet.plan.plan import AGENT, WORKFLOW
 from minuet.plan.problems import Problems
 from minuet.plan.schema import check_config
 
@@ -73,7 +73,7 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
         else:
             _check_kind(place, node, kind, problems)
         _warn_of_idle(place, node, problems)
-    if workflow.limits.budget is not None and all(n.type != "agent" for n in workflow.nodes):
+    if workflow.limits.budget is not None and all(n.type != AGENT for n in workflow.nodes):
         problems.warn(
             "no-effect",
             "'budget' limits what agents spend, but the workflow has no agent node",
@@ -91,7 +91,7 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
 
 
 #: Fields that only one node type reads.
-_OWNERS = {"human_config": "human", "rejection_path": "human", "agent_config": "agent"}
+_OWNERS = {"human_config": "human", "rejection_path": "human", "agent_config": AGENT}
 
 
 def _warn_of_idle(place: int, node: Node, problems: Problems) -> None:

@@ -45,8 +45,9 @@ ConstructKind: TypeAlias = Literal["loop", "each", "map"]
 #: In the names of nodes that no author wrote, and in no others.
 HIDDEN = "$"
 
-#: The type of nodes that run a durable function.
+#: The type of nodes that run a durable function; and of agents, which are one.
 FLOW = "flow"
+AGENT = "agent"
 
 #: The type of the hidden node that lists what to undo, and of those that undo a child run.
 UNDO_TYPE, UNDO_CHILD_TYPE = "$undo", "$undo_child"

@@ -66,17 +66,55 @@ def find_on_error(node: model.Node) -> Literal["fail", "continue", "path"]:
     return "path" if isinstance(node.on_error, tuple) else node.on_error
 
 
-def collect_extra(node: model.Node) -> dict[str, Any]:
+def collect_extra(node: model.Node, workflow: model.Workflow) -> dict[str, Any]:
     """Keep, as plain data, the parts that the plan itself does not interpret."""
     extra = {
-        # Through JSON, so that a plan equals what is read back from its bytes.
-        field: msgspec.json.decode(msgspec.json.encode(value))
-        for field in EXTRAS
-        if (value := getattr(node, field)) is not None
+        field: _plain(value) for field in EXTRAS if (value := getattr(node, field)) is not None
     }
+    if node.type == plan.AGENT:
+        extra.pop("agent_config", None)  # It is part of the config.
+        extra |= _agent_extra(node, workflow)
     if node.config_ref is not None and node.config_ref.type_url is not None:
         extra["type_url"] = node.config_ref.type_url
     return extra
+
+
+def _agent_extra(node: model.Node, workflow: model.Workflow) -> dict[str, Any]:
+    """What an agent must know of its workflow: the nodes that it may choose from, and what all
+    agents of a run may spend."""
+    extra: dict[str, Any] = {}
+    branch = node.branch
+    # The items of a foreach do not choose.
+    if branch is not None and branch.type == "agent_driven" and node.foreach is None:
+        nodes = {one.id: one for one in workflow.nodes}
+        extra["next_nodes"] = {
+            name: _described(nodes[name]) for name in branch.available_next_nodes if name in nodes
+        }
+    budgets = (node.limits and node.limits.budget, workflow.limits.budget)
+    for name, budget in zip(("budget", "run_budget"), budgets, strict=True):
+        if budget is not None:
+            extra[name] = _plain(budget)
+    return extra
+
+
+def _described(node: model.Node) -> str:
+    """What a node does, in words."""
+    if node.description:
+        return node.description
+    return f"{node.type} {node.handler}" if node.handler else node.type
+
+
+def _plain(value: Any) -> Any:
+    """Through JSON, so that a plan equals what is read back from its bytes."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def agent_fields(node: model.Node) -> dict[str, Any]:
+    """The fields of an agent's `agent_config`, which are part of its config."""
+    if node.type != plan.AGENT or node.agent_config is None:
+        return {}
+    fields: dict[str, Any] = _plain(node.agent_config)
+    return fields
 
 
 def reassigned_to(asked: model.HumanConfig) -> Any:
@@ -86,14 +124,16 @@ def reassigned_to(asked: model.HumanConfig) -> Any:
 
 
 def collect_config(node: model.Node) -> dict[str, Any] | None:
-    """What is rendered for each instance: the config, and what a human node shows to people."""
+    """What is rendered for each instance: the config, what a human node shows to people, and
+    what an agent works with."""
     if node.type == "human" and node.human_config is not None:
         asked = msgspec.json.decode(msgspec.json.encode(node.human_config))
         shown = {field: asked[field] for field in RENDERED if field in asked}
         if reassigned_to(node.human_config) is not None:
             shown["reassign"] = asked["escalation_policy"]["reassign"]
         return {**node.config, "human_config": shown}
-    return node.config if node.config or node.config_ref is None else None
+    config = {**node.config, **agent_fields(node)}
+    return config if config or node.config_ref is None else None
 
 
 def smallest(*limits: float | None) -> float | None:

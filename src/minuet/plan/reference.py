@@ -15,7 +15,7 @@ from minuet.plan.enclosing import Enclosing, count_common
 from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
 from minuet.plan.plan import Read
-from minuet.plan.policy import RENDERED, reassigned_to
+from minuet.plan.policy import RENDERED, agent_fields, reassigned_to
 from minuet.plan.problems import Problems
 from minuet.plan.text import is_template, strings
 from minuet.types import Path
@@ -103,6 +103,8 @@ def rendered_parts(place: int, node: Node) -> Iterator[tuple[Path, Any]]:
         others = reassigned_to(node.human_config)
         if others is not None:
             yield ("nodes", place, "human_config", "escalation_policy", "reassign"), others
+    for field, value in agent_fields(node).items():
+        yield ("nodes", place, "agent_config", field), value
 
 
 class _Reader:

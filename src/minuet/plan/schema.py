@@ -12,6 +12,7 @@ import msgspec
 
 from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
+from minuet.plan.policy import agent_fields
 from minuet.plan.problems import Problems
 from minuet.plan.text import has_template
 from minuet.schemas import SchemaTooComplexError, compile_schema
@@ -37,11 +38,13 @@ SHALLOW = frozenset(
 
 def check_config(place: int, node: Node, schema: dict[str, Any], problems: Problems) -> None:
     """Check a node's config, except values that templates provide only when rendered."""
-    for where, message in find_config_problems(node.config, schema):
+    told = agent_fields(node)
+    for where, message in find_config_problems({**node.config, **told}, schema):
+        part = "agent_config" if where and where[0] in told else "config"
         problems.error(
             "bad-config",
             f"config of {node.type} node {quote(node.id)}: {message}",
-            ("nodes", place, "config", *where),
+            ("nodes", place, part, *where),
         )
 
 

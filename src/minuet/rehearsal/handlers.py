@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from minuet.bridge.programs import is_hidden
 from minuet.errors import HandlerError, NonRetryable
 from minuet.events import Place
 from minuet.kernel.program import Program
@@ -35,7 +36,6 @@ from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.simulation.loop import current_process
 from minuet.simulation.streams import Streams
 from minuet.types import TYPE_QUEUE, UNDO, Json
-from minuet.worker.foreach import is_hidden
 
 #: Mean duration of a stub in seconds: long enough for faults to hit it.
 SECONDS = 0.25
@@ -377,7 +377,8 @@ class Cast:
             else:
                 value = _with_outline(chance, role.outline, draw_output(chance, shape))
             if node.branch is not None and node.branch.type == "agent_driven":
-                chosen = [chance.choice(node.branch.available)] if node.branch.available else []
+                # An agent may also choose nothing: then the default is taken.
+                chosen = chance.choice([[], *([name] for name in node.branch.available)])
                 value = {**(value if isinstance(value, dict) else {}), "next_nodes": chosen}
             if not wanted or self._leads(node, ctx, value) == wanted:
                 break

@@ -41,12 +41,8 @@ class _Ended:
 class SteppedContext(Context):
     """A context whose waiting is done by the loop, in lockstep."""
 
-    __slots__ = ("_lockstep",)
-
     def __init__(self, context: Context, lockstep: Lockstep) -> None:
-        for name in Context.__slots__:
-            if hasattr(context, name):
-                setattr(self, name, getattr(context, name))
+        self.__dict__.update(context.__dict__)
         self._loop = asyncio.get_running_loop()
         self._lockstep = lockstep
 

@@ -144,6 +144,13 @@ TABLE: tuple[Setting, ...] = (
         help="How long what nodes print and log is kept; it is deleted with its run in any case.",
     ),
     Setting(
+        name="MINUET_AUDIT_RETENTION",
+        kind="seconds",
+        default=365.0 * DAY_S,
+        least=0,
+        help="How old entries of the audit log are when `minuet gc` deletes them; 0: never.",
+    ),
+    Setting(
         name="MINUET_CANCEL_SECONDS",
         kind="seconds",
         default=30.0,

@@ -218,6 +218,11 @@ class FakeServices:
         return self.secrets[name]
 
     @property
+    def agents(self) -> NoReturn:
+        """There are none: use `play`."""
+        _refuse("an agent")
+
+    @property
     def client(self) -> Client:
         """There is none: a test of a handler calls no service."""
         _refuse("ctx.client")

@@ -25,8 +25,9 @@ from minuet.nodes.registered import binding_of
 from minuet.nodes.spec import Call, Kind, NodeType
 from minuet.nodes.stand_in import StandIn, StepStandIn, of_task, real_one
 from minuet.plan.child import find_inner
+from minuet.plan.plan import AGENT, FLOW, Plan, authored, undo_id
 from minuet.plan.plan import Node as PlannedNode
-from minuet.plan.plan import Plan, authored, undo_id
+from minuet.plan.policy import agent_fields
 from minuet.types import TYPE_QUEUE, UNDO
 
 #: What a node raises: an exception, its class, or a message.
@@ -143,8 +144,9 @@ class Stubs:
 
     @property
     def _has_functions(self) -> bool:
-        """Whether a durable function is played: its steps are known only when it runs."""
-        return any(spot.kind(self._handlers) == "flow" for spot in self._spots)
+        """Whether a durable function or an agent is played: their steps are known only when they
+        run."""
+        return any(spot.node.type in (FLOW, AGENT) for spot in self._spots)
 
     # ── checking ────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +192,7 @@ class Stubs:
     def _check_decisions(self, decisions: Mapping[str, Any]) -> None:
         nodes = {spot.node.id: spot.node for spot in self._spots}
         people = [name for name, node in nodes.items() if node.type == "human"]
-        if any(node.type == "flow" for node in nodes.values()):
+        if any(node.type == FLOW for node in nodes.values()):
             # Whether a function asks people is known when it does.
             nodes.setdefault(APPROVAL_NODE, Node(id=APPROVAL_NODE, type="human"))
         for key in decisions:
@@ -229,7 +231,7 @@ class Stubs:
         complete = spot.node.config_ref is None and not spot.node.id.endswith(UNDO)
         problems = [
             f"handlers[{key!r}], for node {spot.node.id!r}: {misfit.message}"
-            for misfit in task.misfits(spot.node.config or {}, complete=complete)
+            for misfit in task.misfits(_config_of(spot.node), complete=complete)
         ]
         if problems:
             raise InputError(problems, argument="handlers")
@@ -250,6 +252,12 @@ class Stubs:
                 others = [s for s in self._spots if s.node.type == node.type]
                 if all(other.place in replaced for other in others):
                     self._handlers.add_type(_any_type(node.type))
+
+
+def _config_of(node: Node | PlannedNode) -> dict[str, Any]:
+    """The config that a node is called with. A plan has all of it in one place."""
+    told = agent_fields(node) if isinstance(node, Node) else {}
+    return {**(node.config or {}), **told}
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

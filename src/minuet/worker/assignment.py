@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from minuet.bridge.granted import Granted
+from minuet.bridge.programs import NO_FACTS
 from minuet.errors import DamagedRowError
 from minuet.kernel.settle import Items, Outcome, Succeeded, UndoList
 from minuet.plan.plan import Node, author_of
@@ -29,11 +30,10 @@ class Assignment(Granted):
         "chunk",
         "config",
         "context",
+        "facts",
         "holds_slot",
-        "is_item",
         "items",
         "loaded",
-        "max_output_bytes",
         "metadata",
         "node",
         "outcome",
@@ -42,7 +42,6 @@ class Assignment(Granted):
         "revealed",
         "task",
         "thread",
-        "undoes",
         "unsettled",
     )
 
@@ -51,12 +50,7 @@ class Assignment(Granted):
         self.holds_slot = bool(grant.slot)
         self.loaded: Loaded | None = None
         self.node: Node | None = None
-        #: Whether the node is an item of a foreach, or undoes one.
-        self.is_item = False
-        #: The node whose instance it undoes; "": it undoes none.
-        self.undoes = ""
-        #: How large the output may be; None: the document does not limit it.
-        self.max_output_bytes: int | None = None
+        self.facts = NO_FACTS
         self.context: Context | None = None
         #: The config that somebody has set in place of the node's own.
         self.config: Config | None = None
@@ -89,25 +83,19 @@ class Assignment(Granted):
     def use(self, loaded: Loaded) -> None:
         """Work on this plan, the run's present one."""
         self.loaded = loaded
-        self.node = node = loaded.program.nodes.get(self.grant.node)
-        each = None if node is None else node.foreach
-        self.is_item = each is not None and each.role == "item"
-        self.undoes = "" if node is None else node.undoes
-        limit = loaded.program.plan.max_output_bytes
-        if node is not None and node.max_output_bytes is not None:
-            limit = node.max_output_bytes if limit is None else min(limit, node.max_output_bytes)
-        self.max_output_bytes = limit
+        self.facts = loaded.facts(self.grant.node)
+        self.node = self.facts.node
 
     @property
     def undone_scope(self) -> Scope:
         """The scope of the node instance that it is about: its own, or of the one that it
         undoes."""
-        return self.scope[:-1] if self.undoes else self.scope
+        return self.scope[:-1] if self.facts.undoes else self.scope
 
     def undone_output(self) -> Json:
         """The output of the instance that it undoes."""
         for output in self.grant.reads:
-            if output.node == self.undoes:
+            if output.node == self.facts.undoes:
                 return self._output(output)
         raise DamagedRowError(self.key[0], f"node {self.key[1]}: the output to undo", "")
 
@@ -126,7 +114,7 @@ class Assignment(Granted):
 
     def item_list(self) -> Listed | None:
         """The list that the item comes from; None: it cannot be read, or the node is no item."""
-        if self._list is None and self.is_item:
+        if self._list is None and self.facts.is_item:
             assert self.node is not None
             assert self.node.foreach is not None
             self._list = self.listed(self.node.foreach.node)
@@ -134,7 +122,7 @@ class Assignment(Granted):
 
     def missing_chunk(self) -> str | None:
         """The blob with the item, if it must be loaded first."""
-        if self.chunk is not None or not self.is_item:
+        if self.chunk is not None or not self.facts.is_item:
             return None
         found = self.item_list()
         chunk = None if found is None else found.chunk_of(self.undone_scope[-1])
@@ -152,10 +140,10 @@ class Assignment(Granted):
         return self.chunk[number - chunk[0]]
 
     def inputs(self) -> dict[str, Json]:
-        if self.undoes:
-            return {author_of(self.undoes): self.undone_output()}
+        if self.facts.undoes:
+            return {author_of(self.facts.undoes): self.undone_output()}
         # The outputs of all dependencies would travel with every item. Those that it names do.
-        return self.reads() if self.is_item else super().inputs()
+        return self.reads() if self.facts.is_item else super().inputs()
 
     @property
     def is_kept(self) -> bool:

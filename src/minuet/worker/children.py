@@ -263,6 +263,12 @@ class Children:
         context.cancel()
         raise LeaseLost(str(answer))
 
+    async def find_input_schema(self, context: Context, workflow: str) -> dict[str, Any]:
+        """JSON Schema of the input of a workflow."""
+        digest, _, _ = await self._find(workflow)
+        loaded = await self._programs.load(digest, run=context.run_id, tenant=self._tenant)
+        return loaded.program.plan.input_schema or {"type": "object"}
+
     async def _find(self, workflow: str) -> tuple[str, int | None, str | None]:
         """The plan of a workflow; of a deployed one, also the version and the tag that led to
         it."""

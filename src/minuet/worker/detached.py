@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet.bridge.programs import Config
-from minuet.errors import LeaseLost
+from minuet.errors import CannotWaitError, LeaseLost
 from minuet.kernel.scope import encode
 from minuet.kernel.settle import AttemptFailed, Succeeded
 from minuet.nodes.context import Services
@@ -144,8 +144,7 @@ class DetachedHandlers:
                 # A time limit, or a handler that is not here: data already.
                 found = Examined(outcome.error, "open", (outcome.error.get("type", ""),))
             return Finished(task, error=found)
-        message = "a worker over HTTP cannot wait: run this node type in a worker on the store"
-        return Finished(task, error=examine(NotImplementedError(message)))
+        return Finished(task, error=examine(CannotWaitError(task.handler)))
 
     def abandon(self, task_id: str) -> None:
         """Stop a handler; nobody wants its result."""

@@ -226,12 +226,16 @@ class FlowSteps:
         except IsolatedError as error:
             failed, contents = error.examined.under(policy), error.contents
         except BaseException as error:
-            is_stopped = context.cancelled or self._context.cancelled
+            # The step was stopped, or the time of its function is over.
+            own = self._context
+            is_stopped = context.cancelled or own.cancelled or own.time_left == 0
             is_ours = isinstance(error, LeaseLost | asyncio.CancelledError)
             if error is context.outage or (is_stopped and is_ours):
                 raise
             failed = failure_of(error, policy, context.mask)
             contents = masked(contents_of(error), context.mask)
+        finally:
+            context.end_output()
         return msgspec.structs.replace(failed, error={**failed.error, **contents})
 
     async def _limited(self, call: Call, task: AnyTask | None, context: Context) -> Any:

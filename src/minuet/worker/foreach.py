@@ -51,14 +51,9 @@ class Chunks:
         return found
 
 
-def is_hidden(node: Node) -> bool:
-    """Whether a node is a part of a foreach that the worker does without the node's type."""
-    return node.foreach is not None and node.foreach.role != "item"
-
-
 def run_hidden(assignment: Assignment, node: Node) -> Outcome:
     """Render the list of a foreach, or gather what its items gave."""
-    each, bytes_max = node.foreach, assignment.max_output_bytes
+    each, bytes_max = node.foreach, assignment.facts.max_output_bytes
     assert each is not None
     if each.role == "items":
         assignment.output, value = encode(

@@ -16,12 +16,11 @@ import msgspec
 from minuet.errors import HandlerError, InputError, SecretError, TemplateError
 from minuet.functions.function import Function
 from minuet.kernel.scope import encode
-from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Asynchronous, NodeType
 from minuet.nodes.stand_in import StandIn
-from minuet.plan.plan import Node, author_of
+from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
@@ -40,7 +39,7 @@ class Isolated(NamedTuple):
     memory_mb: int | None
 
 
-class Invocation(NamedTuple):
+class Invocation(msgspec.Struct, frozen=True):
     """A function, its arguments, and how it wants to be run."""
 
     function: Callable[..., Any]
@@ -78,26 +77,29 @@ class Invocations:
         Other exceptions are the user's too: a template's, or those of an argument's class.
         """
         if self._handlers.stand_ins:
-            name = node.id if node.undoes else author_of(node.id)
+            name = node.id if node.undoes else assignment.facts.author
             place = (assignment.header.workflow, name)
             stand_in = self._handlers.stand_ins.get(place)
             if stand_in is not None:
                 return self._of_stand_in(assignment, node, stand_in)
-        node_type = NODE_TYPES.get(node.type)
+        node_type = assignment.facts.node_type
         if node_type is None:
             return self._of_registered(assignment, node)
         if node_type.kind == "flow":
             return self._of_flow(assignment, node)
         if node_type.run_async is None:
             return self._of_handler(assignment, node)
-        return self._of_type(assignment, node, node_type.run_async)
+        return self._of_type(assignment, node, node_type.run_async, node_type.timeout_seconds)
 
-    def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
+    def _of_type(
+        self, assignment: Assignment, node: Node, run: Asynchronous, seconds: float | None
+    ) -> Invocation:
         config = self._own_config(assignment, node)
         context = self._enter(assignment, node, is_async=True)
         call = make_call(assignment, node, config)
+        timeout_ms = _first_ms(node.timeout_ms, seconds)
         return Invocation(
-            run, (call, context), {}, context, node.timeout_ms, soft_ms=node.soft_timeout_ms
+            run, (call, context), {}, context, timeout_ms, soft_ms=node.soft_timeout_ms
         )
 
     def _of_registered(self, assignment: Assignment, node: Node) -> Invocation:
@@ -234,15 +236,18 @@ class Invocations:
 
     def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
         """Make the context, and attribute the log lines of this asyncio task to this node."""
-        grant = assignment.grant
-        scope = assignment.undone_scope if node.undoes else assignment.scope
+        grant, header, facts = assignment.grant, assignment.header, assignment.facts
+        scope, undone_scope = assignment.scope, None
+        if facts.undoes:
+            scope = assignment.undone_scope
+            undone_scope = encode(scope)
         context = assignment.context = Context(
             services=self._services,
             run_id=grant.run,
-            workflow=assignment.header.workflow,
-            node_id=author_of(node.id),
+            workflow=header.workflow,
+            node_id=facts.author,
             token_node=node.id,
-            undone_scope=encode(scope) if node.undoes else None,
+            undone_scope=undone_scope,
             scope=scope,
             scope_text=grant.scope,
             attempt=grant.attempt,
@@ -252,17 +257,17 @@ class Invocations:
             secrets=node.secrets,
             revealed=assignment.revealed,
             loop=None if is_async else asyncio.get_running_loop(),
-            max_output_bytes=assignment.max_output_bytes,
-            generation=assignment.header.generation,
-            deadline_ms=assignment.header.deadline_ms,
-            tags=assignment.header.tags,
+            max_output_bytes=facts.max_output_bytes,
+            generation=header.generation,
+            deadline_ms=header.deadline_ms,
+            tags=header.tags,
         )
         context.enter()
         return context
 
 
 def _first_ms(written_ms: int | None, own: float | None) -> int | None:
-    """What the document says, else what the handler's author says, in seconds."""
+    """What the document says, else what the author of the handler or the type says, in seconds."""
     return int(own * 1000) if written_ms is None and own is not None else written_ms
 
 

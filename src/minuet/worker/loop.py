@@ -45,6 +45,9 @@ _log = logging.getLogger("minuet.worker")
 #: Called with what the store has answered to what became of a token: its key, lease and result.
 Settled: TypeAlias = Callable[[Key, str, Result], None]
 
+#: Items whose tokens fall due later.
+_DELAYED = (Retried, Waiting)
+
 #: Inline nodes taken in one exchange: enough to share a commit, few enough to be quick.
 INLINE_TAKE_MAX = 500
 
@@ -221,7 +224,17 @@ class Loop:
     def _judge(self, assignment: Assignment, item: Item, result: Result, reply: Reply) -> None:
         """Do what follows from the store's result for an item."""
         workload, run = self._workload, assignment.grant.run
-        if result == "held":
+        if result == "applied":
+            self._counts.add(item)
+            self._observer.settled(assignment.grant, assignment.header, item)
+            if not isinstance(item, Released):
+                self._pause.succeed()
+            self._forget(assignment, item, result)
+            if isinstance(item, Failed) and not item.hold:
+                # Only then has it ended the run. One that came too late says nothing about
+                # the run, which may have been retried since.
+                workload.abandon_run(run)
+        elif result == "held":
             assignment.holds_slot = True
             self._executing.start(assignment)
         elif result == "replan" and run in reply.runs:
@@ -236,20 +249,17 @@ class Loop:
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
                 _log.info("%s of run %s came too late (%s)", assignment.key[1], run, result)
-            elif isinstance(item, Retried | Waiting):
-                self._sweeping.expect(item)
-            if result == "applied":
-                self._counts.add(item)
-                self._observer.settled(assignment.grant, assignment.header, item)
-                if not isinstance(item, Released):
-                    self._pause.succeed()
-            workload.forget(assignment)
-            if self._settled is not None:
-                self._settled(assignment.key, assignment.grant.lease, result)
-            if isinstance(item, Failed) and not item.hold and result == "applied":
-                # Only then has it ended the run. One that came too late says nothing about
-                # the run, which may have been retried since.
-                workload.abandon_run(run)
+            self._forget(assignment, item, result)
+
+    def _forget(self, assignment: Assignment, item: Item, result: Result) -> None:
+        """The store has answered for good."""
+        if isinstance(item, _DELAYED) and result not in ("stale", "closed"):
+            self._sweeping.expect(item)
+        self._workload.forget(assignment)
+        # The two know each other: they would stay until the next garbage collection.
+        assignment.context = None
+        if self._settled is not None:
+            self._settled(assignment.key, assignment.grant.lease, result)
 
     # ── between rounds ──────────────────────────────────────────────────────────────────
 

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from minuet.errors import LeaseLost, MinuetError, RunNotFoundError, StoreUnavailableError
 from minuet.kernel.settle import AttemptFailed, Outcome
-from minuet.nodes.catalog import NODE_TYPES
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
-from minuet.worker.foreach import is_hidden
-from minuet.worker.preparing import Preparing, is_inline
+from minuet.worker.preparing import Preparing
 from minuet.worker.rendering import render_slot_key
 from minuet.worker.running import Running
 from minuet.worker.settling import Settling
@@ -62,29 +60,28 @@ class Pipeline:
     def _run_now(self, assignment: Assignment) -> Item | None:
         if not self.preparing.find_program(assignment):
             return None
-        node, grant = assignment.node, assignment.grant
+        node, grant, facts = assignment.node, assignment.grant, assignment.facts
         if grant.given or grant.edited:
             return None
         is_usual = not (grant.skip or grant.cursor or grant.expiry)
-        if is_usual and node is not None and not is_inline(node):
+        if is_usual and node is not None and not facts.is_inline:
             return None  # It runs as a task, which looks at everything else.
         if grant.cursor and assignment.missing_blobs():
             return None
         outcome = self.preparing.known_outcome(assignment)
         if outcome is None:
             assert node is not None
-            if is_hidden(node):
+            if facts.is_hidden:
                 if assignment.missing_blobs():
                     return None
                 outcome = self._running.run_hidden(assignment, node)
             else:
-                node_type = NODE_TYPES.get(node.type)
-                if node_type is None or node_type.run is None or node.config_ref is not None:
+                if not facts.is_inline or node.config_ref is not None:
                     return None
                 needs_slot = node.concurrency is not None and not assignment.holds_slot
                 if needs_slot or assignment.missing_blobs() or assignment.missing_chunk():
                     return None
-                outcome = self._running.run_inline(assignment, node, node_type)
+                outcome = self._running.run_inline(assignment, node)
         assignment.outcome = outcome
         item = self._settling.settle_now(assignment)
         if item is None:
@@ -176,16 +173,16 @@ class Pipeline:
             assignment.outcome = self._failures.outside_handler(assignment, error)
 
     async def _outcome(self, assignment: Assignment) -> Outcome:
-        preparing = self.preparing
+        preparing, grant = self.preparing, assignment.grant
         if assignment.loaded is None:
             await preparing.load_program(assignment)
+        facts = assignment.facts
         if (
             assignment.missing_blobs()
-            or assignment.grant.oversize
-            or (assignment.is_item and assignment.missing_chunk() is not None)
+            or grant.oversize
+            or (facts.is_item and assignment.missing_chunk() is not None)
         ):
             await preparing.load_values(assignment)
-        grant = assignment.grant
         if (grant.given or grant.edited) and not (grant.skip or grant.cursor):
             given = await preparing.load_given(assignment)
             if given is not None:
@@ -195,15 +192,14 @@ class Pipeline:
             return known
         node = assignment.node
         assert node is not None
-        if is_hidden(node):
+        if facts.is_hidden:
             return self._running.run_hidden(assignment, node)
         if is_undo_part(node):
             return await self._undo_parts.run(assignment, node)
         if node.config_ref is not None and assignment.config is None:
             await preparing.load_config(assignment, node)
-        node_type = NODE_TYPES.get(node.type)
-        if node_type is not None and node_type.run is not None:
-            return self._running.run_inline(assignment, node, node_type)
+        if facts.is_inline:
+            return self._running.run_inline(assignment, node)
         return await self._running.run(assignment, node)
 
     # ── again ───────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.bridge.programs import Programs, config_of
+from minuet.bridge.programs import Facts, Programs, config_of
 from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError, HandlerError
 from minuet.events import Event, NodeEdited, NodeRepaired
@@ -20,7 +20,7 @@ from minuet.store.large import get_content
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import crash_loop, failure_of
-from minuet.worker.foreach import Chunks, is_hidden
+from minuet.worker.foreach import Chunks
 from minuet.worker.undo import is_undo_part
 
 #: Leases of one token that may expire before it counts as killing its workers.
@@ -43,7 +43,7 @@ class Preparing:
         if loaded is None:
             return False
         assignment.use(loaded)
-        chunk = assignment.missing_chunk() if assignment.is_item else None
+        chunk = assignment.missing_chunk() if assignment.facts.is_item else None
         if chunk is not None:
             assignment.chunk = self._chunks.find(chunk)
         return True
@@ -148,20 +148,14 @@ class Preparing:
             return Succeeded(value)
         if grant.oversize:
             return failure_of(assignment.oversize_error())
-        if grant.expiry >= self._crashes_max and not is_ours(assignment.node):
+        if grant.expiry >= self._crashes_max and not is_ours(assignment.node, assignment.facts):
             return crash_loop(grant.expiry)
         return None
 
 
-def is_ours(node: Node) -> bool:
+def is_ours(node: Node, facts: Facts) -> bool:
     """Whether a node runs no code of users, and cannot have killed its workers."""
-    return is_inline(node) or is_undo_part(node)
-
-
-def is_inline(node: Node) -> bool:
-    """Whether a node reaches nothing outside: it awaits nothing."""
-    node_type = NODE_TYPES.get(node.type)
-    return is_hidden(node) or (node_type is not None and node_type.run is not None)
+    return facts.is_inline or is_undo_part(node)
 
 
 def _check_config(node: Node, config: dict[str, Json]) -> None:

@@ -40,11 +40,12 @@ def render_slot_key(assignment: Assignment, node: Node, source: str) -> str:
 
 def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
     """What the node's type is called with."""
+    inputs = assignment.inputs()
     return Call(
         config,
-        assignment.inputs(),
+        inputs,
         assignment.input(),
-        assignment.outputs(),
+        {**assignment.reads(), **inputs},
         resumed=assignment.grant.is_resumed,
         timed_out=assignment.grant.timed_out,
         resolution=assignment.resolution(),
@@ -75,7 +76,7 @@ def _template_variables(assignment: Assignment) -> dict[str, Json]:
     variables = item_variables(assignment)
     if variables:
         scope = scope[:-1]
-    if assignment.undoes:
+    if assignment.facts.undoes:
         variables["output"] = assignment.undone_output()
     return {
         "input": assignment.input(),
@@ -87,6 +88,6 @@ def _template_variables(assignment: Assignment) -> dict[str, Json]:
 
 def item_variables(assignment: Assignment) -> dict[str, Json]:
     """What only an item of a foreach sees."""
-    if not assignment.is_item:
+    if not assignment.facts.is_item:
         return {}
     return {"item": assignment.item(), "item_index": assignment.undone_scope[-1]}

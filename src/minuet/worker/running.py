@@ -24,7 +24,7 @@ from minuet.errors import HandlerError, LeaseLost, OutputError
 from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
 from minuet.nodes.masking import NO_MASK
-from minuet.nodes.spec import NodeType, Wait
+from minuet.nodes.spec import Wait
 from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.store.base import Store
@@ -62,8 +62,10 @@ class Running:
         self._isolation = isolation
         self._leftover = LeftoverThreads()
 
-    def run_inline(self, assignment: Assignment, node: Node, node_type: NodeType) -> Outcome:
+    def run_inline(self, assignment: Assignment, node: Node) -> Outcome:
         """Run a node that awaits nothing."""
+        node_type = assignment.facts.node_type
+        assert node_type is not None
         assert node_type.run is not None
         try:
             call = make_call(assignment, node, render_config(assignment, node))
@@ -130,6 +132,8 @@ class Running:
             if _is_workers(error, invocation.context):
                 raise
             return self._failures.in_handler(assignment, error)
+        finally:
+            invocation.context.end_output()
 
     async def _run_with_timeout(
         self, assignment: Assignment, invocation: Invocation, timeout_ms: int
@@ -216,7 +220,7 @@ def _outcome_of(
     if issubclass(type(value), Wait):
         _, data = mask_output(mask, *encode(value.data), f"what {assignment} waits with")
         return Waiting(value.kind, mask(value.key), value.due_ms, value.delay_ms, data)
-    assignment.output, plain = encode(value, bytes_max=assignment.max_output_bytes)
+    assignment.output, plain = encode(value, bytes_max=assignment.facts.max_output_bytes)
     if mask is not NO_MASK:
         assignment.output, plain = mask_output(
             mask, assignment.output, plain, f"the output of {assignment}"

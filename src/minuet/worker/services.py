@@ -13,6 +13,7 @@ from minuet.bridge.history import HistoryReader
 from minuet.bridge.values import encode, encode_value
 from minuet.errors import LeaseLost, SecretError, StoreUnavailableError
 from minuet.events import NodeWaiting
+from minuet.nodes.agents import AgentServices
 from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.prices import Prices
@@ -52,8 +53,19 @@ class WorkerServices:
         self._prices = prices
         self._children = children
         self._recorder = recorder
+        self._agents: AgentServices | None = None
         #: Keeps a line that a handler has printed or logged.
         self.keep_line = log_keeper.add
+
+    @property
+    def agents(self) -> AgentServices:
+        """What agents need."""
+        assert self._agents is not None
+        return self._agents
+
+    def serve_agents(self, agents: AgentServices) -> None:
+        """Have agents served: by what needs these services itself."""
+        self._agents = agents
 
     async def run_child(
         self,

@@ -14,7 +14,15 @@ from minuet.bridge.snapshot import metadata_of
 from minuet.bridge.values import needs_blob
 from minuet.errors import DamagedRowError, StoreUnavailableError
 from minuet.ids import Ids
-from minuet.kernel.settle import AttemptFailed, Items, Succeeded, is_undo, settle
+from minuet.kernel.settle import (
+    AttemptFailed,
+    Items,
+    Settlement,
+    Succeeded,
+    is_undo,
+    pass_on,
+    settle,
+)
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
@@ -133,21 +141,26 @@ class Settling:
             node = Node(id=grant.node)
         if isinstance(outcome, AttemptFailed):
             node = msgspec.structs.replace(node, retry=self._policies.of(node).retry)
-        is_done = isinstance(outcome, Succeeded)
-        decides = is_done and (node.branch is not None or node.loop is not None)
-        settlement = settle(
-            loaded.program,
-            node,
-            assignment.scope,
-            outcome,
-            variables=condition_variables(assignment, node) if decides else {},
-            attempt=grant.attempt,
-            hop=grant.hop,
-            cursor=grant.cursor,
-            fraction=self._ids.fraction(),
-            items=None if node.foreach is None else _items_of(assignment),
-            undos=assignment.undo_list() if is_undo(grant.node) else None,
-        )
+        program, scope = loaded.program, assignment.scope
+        settlement: Settlement | None = None
+        decides = False
+        if isinstance(outcome, Succeeded):
+            settlement = pass_on(program, node, scope, outcome.output, grant.hop)
+            decides = node.branch is not None or node.loop is not None
+        if settlement is None:
+            settlement = settle(
+                program,
+                node,
+                scope,
+                outcome,
+                variables=condition_variables(assignment, node) if decides else {},
+                attempt=grant.attempt,
+                hop=grant.hop,
+                cursor=grant.cursor,
+                fraction=self._ids.fraction(),
+                items=None if node.foreach is None else _items_of(assignment),
+                undos=assignment.undo_list() if is_undo(grant.node) else None,
+            )
         # Decoded values are many times as large as their bytes, and items wait for the store.
         assignment.forget_values()
         return loaded.translator.item(grant, settlement, assignment.output)

@@ -32,8 +32,9 @@ class Standstill:
     def __init__(self, lease_ms: int, executing: Callable[[], Collection[Assignment]]) -> None:
         self._lease_s = lease_ms / 1000
         self._executing = executing
-        #: Handlers that have been running since the last check.
-        self._seen: dict[Assignment, None] = {}
+        #: Node and handler of what has been running since the last check. Not what was running:
+        #: that would be kept although it is over.
+        self._seen: dict[tuple[str, str | None], None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -45,12 +46,12 @@ class Standstill:
 
     def note(self, assignment: Assignment) -> None:
         """A handler begins."""
-        self._seen[assignment] = None
+        self._seen[_names(assignment)] = None
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            self._seen = dict.fromkeys(self._executing())
+            self._seen = dict.fromkeys(map(_names, self._executing()))
             began = loop.time()
             await asyncio.sleep(CHECK_S)
             late_s = loop.time() - began - CHECK_S
@@ -61,7 +62,10 @@ class Standstill:
         if not self._seen:
             _log.warning("this process stood still for %.1f s while no handler ran", late_s)
             return
-        names = sorted({_name(assignment) for assignment in self._seen})
+        names = sorted(
+            f"handler {handler!r} of node {node!r}" if handler else f"node {node!r}"
+            for node, handler in self._seen
+        )
         others = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
         _log.warning(
             "a handler blocked this worker for %.1f s (%s): meanwhile no lease (%g s) can be "
@@ -73,7 +77,5 @@ class Standstill:
         )
 
 
-def _name(assignment: Assignment) -> str:
-    node = f"node {assignment.key[1]!r}"
-    handler = assignment.node.handler if assignment.node is not None else None
-    return f"handler {handler!r} of {node}" if handler else node
+def _names(assignment: Assignment) -> tuple[str, str | None]:
+    return assignment.key[1], None if assignment.node is None else assignment.node.handler

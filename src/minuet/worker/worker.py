@@ -30,6 +30,7 @@ from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, WorkerRecord
 from minuet.telemetry.observer import Observer, Tracer
 from minuet.worker import session
+from minuet.worker.agents import WorkerAgents
 from minuet.worker.announcing import announce
 from minuet.worker.children import Children, CompileChild
 from minuet.worker.counts import Counts, Outage
@@ -241,6 +242,7 @@ class Worker:
             handlers=handlers,
             isolation=self._isolation,
         )
+        services.serve_agents(WorkerAgents(store, tenant, handlers, flows, children))
         failures = Failures(policies, services.read_secret, raised)
         return Pipeline(
             Preparing(store, tenant, programs, crashes_max),

@@ -9,7 +9,7 @@ import pytest
 from minuet.clock import ManualClock
 from minuet.errors import SessionError
 from minuet.store.changes import Cancel, NewPlan
-from minuet.store.exchange import Held, Released
+from minuet.store.exchange import Delivery, Held, Released
 from minuet.store.postgres import PostgresStore
 from minuet.store.records import Run
 
@@ -187,3 +187,82 @@ async def test_a_token_whose_row_has_moved_is_found_again(
     assert not any("settle_rows" in query for query in await said(store, heard))
     assert (await session.exchange(done(second))).results == ("applied",)
     assert len(await said(store, heard)) == 1
+
+
+def to_join(total: int, **fields: Any) -> Delivery:
+    """A delivery to the node `join`, which so many arrive at."""
+    return to("join", need=total, total=total, **fields)
+
+
+async def joins_of(store: PostgresStore, run: str) -> list[tuple[int, bool]]:
+    """How many have arrived at the joins of a run, and whether they have fired."""
+    snapshot = await store.read_snapshot("default", run)
+    assert snapshot is not None
+    return [(join.live, join.fired) for join in snapshot.joins]
+
+
+async def test_an_arrival_at_a_join_that_is_known_is_one_statement(
+    queries: tuple[PostgresStore, list[str]],
+) -> None:
+    store, heard = queries
+    (run,) = await store.create_runs([new_run(*"abcd")])
+    assert isinstance(run, Run)
+    session = Session(store, "s")
+    first, second, third, fourth = (await session.exchange(take=4)).granted
+    # The join is loaded for this one. Something is granted, so that the run stays known.
+    reply = await session.exchange(done(first, to_join(4), to("e")), take=1)
+    await said(store, heard)
+
+    await session.exchange(done(second, to_join(4)), done(third, to_join(4)))
+    assert await joins_of(store, run.run) == [(3, False)]
+    reply = await session.exchange(done(reply.granted[0]), done(fourth, to_join(4)), take=1)
+
+    assert [grant.node for grant in reply.granted] == ["join"]
+    statements = [query for query in await said(store, heard) if "settle_rows" in query]
+    assert len(statements) == 2
+    assert await joins_of(store, run.run) == [(4, True)]
+    snapshot = await store.read_snapshot("default", run.run)
+    assert snapshot is not None
+    assert sorted(arrival.source for arrival in snapshot.arrivals) == [*"abcd"]
+
+
+async def test_items_that_are_counted_at_a_join_are_one_statement(
+    queries: tuple[PostgresStore, list[str]],
+) -> None:
+    store, heard = queries
+    await store.create_runs([new_run("item")])
+    session = Session(store, "s")
+    # The list, which arrives first, and two of four items.
+    begun = [to("item", ",0"), to("item", ",1"), to("gather", need=5, total=5)]
+    (first,) = (await session.exchange(take=1)).granted
+    granted = (await session.exchange(done(first, *begun), take=2)).granted
+    counted = to("gather", need=5, total=5, window=2)
+    await said(store, heard)
+
+    granted = (await session.exchange(*(done(one, counted) for one in granted), take=2)).granted
+    assert [one.node for one in granted] == ["item", "item"]
+    granted = (await session.exchange(*(done(one, counted) for one in granted), take=2)).granted
+
+    assert [one.node for one in granted] == ["gather"]
+    assert ["settle_rows" in query for query in await said(store, heard)] == [True, True]
+
+
+async def test_a_join_that_another_worker_also_changes_counts_every_arrival(
+    opened: Opener,
+) -> None:
+    here, elsewhere = await opened(), await opened()
+    (run,) = await here.create_runs([new_run(*"abcdef")])
+    assert isinstance(run, Run)
+    one, two = Session(here, "one"), Session(elsewhere, "two")
+    first, second, third = (await one.exchange(take=3)).granted
+    others = (await two.exchange(take=3)).granted
+    (more,) = (await one.exchange(done(first, to_join(6), to("g")), take=1)).granted
+    await two.exchange(done(others[0], to_join(6), to("h")), done(others[1], to_join(6)))
+
+    # What the first one knows of the run is new then, and what it knows of the join is old.
+    (again,) = (await one.exchange(take=1)).granted
+    await one.exchange(done(second, to_join(6)), done(more), done(again))
+    await two.exchange(done(others[2], to_join(6)))
+    await one.exchange(done(third, to_join(6)))
+
+    assert await joins_of(here, run.run) == [(6, True)]

@@ -39,3 +39,20 @@ async def test_a_store_that_is_closed_while_it_connects_leaves_no_connection_ope
     gc.collect()
 
     assert left_open == []
+
+
+async def test_a_call_that_is_cancelled_ends_so_at_whatever_moment() -> None:
+    store = RedisStore(servers.redis_url())
+    await store.open()
+    ends = set()
+
+    for steps in range(40):
+        call = asyncio.create_task(store.read_run("default", "none"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if call.cancel():
+            await asyncio.wait({call})
+            ends.add(call.cancelled())
+    await store.close()
+
+    assert ends == {True}

@@ -377,6 +377,7 @@ NODE_VALUES: dict[str, Any] = {
     "foreach": {"items": [1]},
     "retry": {"max_attempts": 2},
     "timeout_seconds": 5,
+    "description": "d",
     "soft_timeout_seconds": 4,
     "isolation": "none",
     "limits": {"max_hops": 1},

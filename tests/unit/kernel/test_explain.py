@@ -525,7 +525,7 @@ def test_an_agent_that_chose_otherwise_is_told() -> None:
     driver = Driver(program, outputs({"a": {"next_nodes": ["c"]}}))
     driver.run()
 
-    assert why(driver, "b").summary == "'b' was skipped: 'a' did not choose 'b'"
+    assert why(driver, "b").summary == "'b' was skipped: 'a' did not choose 'b', but 'c'"
 
 
 def exits(*, branch: bool = False) -> Program:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from minuet.kernel import settle as module
@@ -18,6 +19,7 @@ from minuet.kernel.settle import (
     Waiting,
     fanout_limit,
     hops_limit,
+    pass_on,
     settle,
 )
 from minuet.types import Scope
@@ -269,3 +271,45 @@ def test_a_run_with_a_large_fan_out_runs_every_node_once(monkeypatch: pytest.Mon
     assert driver.run().status == "COMPLETED"
     assert sorted(node for node, _ in driver.ran) == sorted(["a", "end", *leaves])
     assert driver.inputs["end", ()] == leaves
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_known"),
+    [
+        pytest.param(fan(0), True, id="the last node"),
+        pytest.param(fan(3), True, id="a fan-out"),
+        pytest.param(fan(3, limits={"max_hops": 3}), True, id="few hops"),
+        pytest.param(fan(3, limits={"max_fanout": 2}), False, id="too wide"),
+        pytest.param(fan(9), False, id="in parts"),
+        pytest.param(
+            fan(1, branch={"rules": [{"condition": "true", "next_nodes": ["leaf0"]}]}),
+            False,
+            id="a branch",
+        ),
+        pytest.param(fan(1, loop={"condition": "false"}), False, id="a loop"),
+    ],
+)
+def test_what_a_node_passes_on_is_what_is_settled(
+    monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]], is_known: bool
+) -> None:
+    monkeypatch.setattr(module, "SENDS_PER_EXCHANGE_MAX", 4)
+    program = program_of(*nodes)
+    node = program.nodes["a"]
+    for hop in (0, 1, 2, 3, 99_998, 99_999, 100_000):
+        made = pass_on(program, node, (), {"x": 1}, hop)
+
+        assert made is None or made == settled(program, Succeeded({"x": 1}), hop=hop)
+        assert (made is not None) == (is_known and hop + 1 < hops_limit(program.plan, node))
+
+
+def test_a_node_in_a_loop_does_not_pass_on_without_its_iteration() -> None:
+    program = program_of(*fan(1))
+
+    assert pass_on(program, program.nodes["a"], (3,), {}, 0) is None
+
+
+def test_what_people_decide_is_not_passed_on_unseen() -> None:
+    program = program_of(*fan(1))
+    asking = msgspec.structs.replace(program.nodes["a"], type="human")
+
+    assert pass_on(program, asking, (), {"decision": "reject"}, 0) is None

@@ -100,6 +100,8 @@ AGENTS = st.builds(
     prompt=maybe(TEXT),
     max_turns=maybe(COUNTS),
     budget=maybe(BUDGETS),
+    response_schema=maybe(OBJECTS),
+    max_tokens=maybe(COUNTS),
 )
 PLACEMENTS = st.builds(
     Placement,
@@ -112,6 +114,7 @@ PLACEMENTS = st.builds(
 NODES = st.builds(
     Node,
     id=IDS,
+    description=maybe(TEXT),
     type=st.just("task") | IDS.filter(lambda name: name[0] != "-"),
     handler=maybe(st.just("module:function")),
     config=OBJECTS,

@@ -77,7 +77,9 @@ def test_a_node_types_example_fits_its_own_schema(name: str) -> None:
     node_type = NODE_TYPES[name]
     jsonschema_rs.meta.validate(node_type.config_schema)
     if node_type.example:
-        jsonschema_rs.validate(node_type.config_schema, node_type.example.get("config", {}))
+        example = node_type.example
+        config = {**example.get("config", {}), **example.get("agent_config", {})}
+        jsonschema_rs.validate(node_type.config_schema, config)
         assert node_type.example.get("type", "task") == name
 
 
@@ -94,6 +96,8 @@ def test_a_node_types_example_fits_its_own_schema(name: str) -> None:
         ("llm", {"model": "m"}, "nodes[0].config"),
         ("llm", {"model": "m", "prompt": "p", "messages": []}, "nodes[0].config"),
         ("llm", {"model": "m", "prompt": "p", "temperature": 9}, "nodes[0].config.temperature"),
+        ("agent", {"prompt": "p"}, "nodes[0].config"),
+        ("agent", {"model": "m", "budget": {"eur": 1}}, "nodes[0].config.budget"),
     ],
 )
 def test_mistakes_in_the_config_of_a_call_are_found_without_running_it(

@@ -109,6 +109,21 @@ async def list_unserved(facade: Here, run_id: RunId) -> Response:
     return answer_page(map(shapes.unserved, await facade.runs.unserved(run_id)), None)
 
 
+@router.get("/runs/{run_id}/held", **describes(replies.HeldInstance, page=True, errors=(404,)))
+async def list_held(facade: Here, run_id: RunId) -> Response:
+    """The node instances of a run that workers hold at this moment. The history does not say so:
+    a node has one event when it is done, and none when it begins."""
+    await facade.runs.get(run_id)
+    held = await facade.runs.held(run_id)
+    return answer_page(
+        [
+            {"node": node, "scope": scope, "since": shapes.moment(since_ms)}
+            for (node, scope), since_ms in sorted(held.items())
+        ],
+        None,
+    )
+
+
 @router.get("/runs/{run_id}/export", **describes(dict[str, Any], errors=(404,)))
 async def export_run(facade: Here, run_id: RunId) -> Response:
     """A run and its child runs with their histories, plans and large values, as one value: what

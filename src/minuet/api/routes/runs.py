@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -11,18 +10,16 @@ from starlette.responses import Response
 
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_page, answer_run
-from minuet.api.bodies import expected_seq, read_body
+from minuet.api.bodies import read_body
+from minuet.api.changing import CHANGES, answer_change
 from minuet.api.context import Here
 from minuet.api.describing import describes
-from minuet.api.errors import PreconditionError
 from minuet.api.parameters import Cursor, IfMatch, Limit, RunId, RunQuery
 from minuet.api.showing import show_run
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.arguments import BUCKETS_MAX
 from minuet.app.bulk import BulkAction
-from minuet.app.finder import Run
-from minuet.errors import RunConflictError
 
 router = APIRouter(tags=["runs"])
 
@@ -105,6 +102,13 @@ async def _change_many(
     return JsonAnswer(shapes.many_changed(found))
 
 
+@router.get("/counts", **describes(replies.RunCounts))
+async def count_runs(facade: Here) -> Response:
+    """How many runs are open, by status, and how many dead letters are pending. What changes
+    meanwhile may be counted or not."""
+    return JsonAnswer(shapes.run_counts(await facade.runs.count()))
+
+
 @router.get(
     "/runs/{run_id}",
     **describes(replies.Run, errors=(404,), headers={"ETag": "The number of its last event."}),
@@ -144,16 +148,10 @@ async def delete_run(
 # ── changes ─────────────────────────────────────────────────────────────────────────────────
 
 
-_CHANGES: dict[str, Any] = {
-    "errors": (404, 409, 412),
-    "headers": {"ETag": "The number of its last event."},
-}
-
-
 @router.post(
     "/runs/{run_id}/cancel",
     **describes(
-        replies.RunRow, body=requests.CancelRun, example={"reason": "ordered twice"}, **_CHANGES
+        replies.RunRow, body=requests.CancelRun, example={"reason": "ordered twice"}, **CHANGES
     ),
 )
 async def cancel_run(
@@ -161,34 +159,30 @@ async def cancel_run(
 ) -> Response:
     """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
     asked = await read_body(request, requests.CancelRun)
-    return await _change(
+    return await answer_change(
         request, facade, run_id, facade.runs.cancel, reason=asked.reason or "cancelled"
     )
 
 
-@router.post("/runs/{run_id}/pause", **describes(replies.RunRow, body=requests.Nothing, **_CHANGES))
+@router.post("/runs/{run_id}/pause", **describes(replies.RunRow, body=requests.Nothing, **CHANGES))
 async def pause_run(
     request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
 ) -> Response:
     """Start nothing more of a run; handlers that are running may finish."""
     await read_body(request, requests.Nothing)
-    return await _change(request, facade, run_id, facade.runs.pause)
+    return await answer_change(request, facade, run_id, facade.runs.pause)
 
 
-@router.post(
-    "/runs/{run_id}/resume", **describes(replies.RunRow, body=requests.Nothing, **_CHANGES)
-)
+@router.post("/runs/{run_id}/resume", **describes(replies.RunRow, body=requests.Nothing, **CHANGES))
 async def resume_run(
     request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
 ) -> Response:
     """Continue a paused run."""
     await read_body(request, requests.Nothing)
-    return await _change(request, facade, run_id, facade.runs.resume)
+    return await answer_change(request, facade, run_id, facade.runs.resume)
 
 
-@router.post(
-    "/runs/{run_id}/retry", **describes(replies.RunRow, body=requests.RetryRun, **_CHANGES)
-)
+@router.post("/runs/{run_id}/retry", **describes(replies.RunRow, body=requests.RetryRun, **CHANGES))
 async def retry_run(
     request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
 ) -> Response:
@@ -198,39 +192,20 @@ async def retry_run(
     the answer.
     """
     asked = await read_body(request, requests.RetryRun)
-    return await _change(request, facade, run_id, facade.runs.retry, undone=asked.undone)
+    return await answer_change(request, facade, run_id, facade.runs.retry, undone=asked.undone)
 
 
 @router.post(
     "/runs/{run_id}/rollback",
-    **describes(replies.RunRow, body=requests.RollBack, errors=(404, 409)),
+    **describes(replies.RunRow, body=requests.RollBack, **CHANGES),
 )
-async def roll_back_run(request: Request, facade: Here, run_id: RunId) -> Response:
+async def roll_back_run(
+    request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
+) -> Response:
     """Undo a run that is over: run the compensators of the nodes that completed, the last one
     first."""
     asked = await read_body(request, requests.RollBack)
-    return answer_run(shapes.row(await facade.runs.rollback(run_id, to=asked.to)))
-
-
-async def _change(
-    request: Request,
-    facade: Facade,
-    run_id: str,
-    change: Callable[..., Awaitable[Run]],
-    **options: Any,
-) -> Response:
-    expected = expected_seq(request)
-    try:
-        run = await change(run_id, seq=expected, **options)
-    except RunConflictError as error:
-        if expected is None:
-            raise
-        now = await facade.runs.get(run_id)
-        if now.seq == expected:
-            raise
-        message = f"its last event is {now.seq}, not {expected}: look at it again"
-        raise PreconditionError(run_id, message, status=now.status, seq=now.seq) from error
-    return answer_run(shapes.row(run))
+    return await answer_change(request, facade, run_id, facade.runs.rollback, to=asked.to)
 
 
 @router.post(

@@ -21,6 +21,7 @@ from minuet.api.showing import show_started
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
+from minuet.app.handle import RunHandle
 from minuet.app.limits import RunLimits
 from minuet.errors import InputError, RunConflictError
 
@@ -80,14 +81,16 @@ async def start_run(request: Request) -> Response:
             status=error.status,
             seq=error.seq,
         ) from None
-    return await _answer_started(facade, run.id, source)
+    return await _answer_started(facade, run, source)
 
 
-async def _answer_started(facade: Facade, run_id: str, source: CompiledWorkflow | str) -> Response:
-    shape = await show_started(facade, run_id)
+async def _answer_started(
+    facade: Facade, run: RunHandle, source: CompiledWorkflow | str
+) -> Response:
+    shape = await show_started(facade, run)
     if isinstance(source, CompiledWorkflow):
         shape["diagnostics"] = await find_warnings(facade, source)
-    return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run_id}")
+    return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run.id}")
 
 
 async def _create(
@@ -99,7 +102,7 @@ async def _create(
         raise InputError([problem], argument="start")
     limits = cast(RunLimits | None, asked.limits)
     run = await facade.runs.create(source, tags=asked.tags, limits=limits)
-    return await _answer_started(facade, run.id, source)
+    return await _answer_started(facade, run, source)
 
 
 @router.post(

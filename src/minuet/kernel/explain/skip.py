@@ -18,6 +18,9 @@ from minuet.kernel.scope import decode, encode, show
 from minuet.plan.plan import Node, author_of
 from minuet.types import Json, Scope
 
+#: Characters of what an agent says about its choice.
+REASONING_LENGTH_MAX = 300
+
 
 class Reason(msgspec.Struct, frozen=True):
     """One decision that led to a skip."""
@@ -120,7 +123,9 @@ def _branch_decision(
     assert source.branch is not None
     details: dict[str, Any] = {"node": author_of(source.id), "scope": decode(token.scope)}
     if source.branch.type == "agent_driven":
-        return Reason(f"{author_of(source.id)!r} did not choose {author_of(target.id)!r}", details)
+        words, chosen = _choice(source, token)
+        text = f"{author_of(source.id)!r} did not choose {author_of(target.id)!r}, but {words}"
+        return Reason(text, {**details, **chosen})
     variables = _variables(program, fold, source, token)
     rules, winner = [], "its default,"
     for number, rule in enumerate(source.branch.rules, 1):
@@ -178,9 +183,28 @@ def _choices(
         found.append(Reason(f"{end}: {_rule_text(again)}", {**details, "loop": again}))
         if goes_on:
             return found
-    if node.branch is not None and node.branch.type != "agent_driven":
+    if node.branch is not None and node.branch.type == "agent_driven":
+        words, chosen = _choice(node, token)
+        if target is None or author_of(target) in chosen["chosen"]:
+            found.append(Reason(f"{name} chose {words}", {**details, **chosen}))
+    elif node.branch is not None:
         found += _chosen_rule(program, node, name, variables, details, target)
     return found
+
+
+def _choice(node: Node, token: TokenView) -> tuple[str, dict[str, Any]]:
+    """What a node that chooses by its output has chosen, and why, in words and as data."""
+    assert node.branch is not None
+    output = None if token.output is None else msgspec.json.decode(token.output)
+    given: dict[str, Any] = output if isinstance(output, dict) else {}
+    wanted = given.get("next_nodes")
+    if isinstance(wanted, list) and wanted:
+        chosen, why = list(dict.fromkeys(wanted)), given.get("reasoning")
+    else:
+        chosen, why = list(node.branch.default), "it named none, and this is the default"
+    names = ", ".join(map(repr, chosen)) or "nothing"
+    because = f" ({why:.{REASONING_LENGTH_MAX}})" if isinstance(why, str) and why else ""
+    return f"{names}{because}", {"chosen": chosen, "reasoning": given.get("reasoning")}
 
 
 def _chosen_rule(

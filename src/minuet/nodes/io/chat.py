@@ -26,6 +26,9 @@ SILENCE_S = 120.0
 #: Longest line of a stream.
 LINE_BYTES_MAX = 4 * 1024 * 1024
 
+#: Calls of tools in one answer.
+TOOL_CALLS_MAX = 128
+
 #: Codes of errors that look as if they might pass, and do not.
 _LASTING = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
@@ -48,11 +51,23 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ToolCall(msgspec.Struct):
+    """A tool that a model wants to have called."""
+
+    id: str = ""
+    name: str = ""
+    #: JSON, if the model has done it right.
+    arguments: str = ""
+
+
 class Said(msgspec.Struct):
     """What a model has said."""
 
     text: str = ""
     refusal: str = ""
+    #: What it says about how it came to its answer, if the service tells.
+    reasoning: str = ""
+    tool_calls: list[ToolCall] = []
     #: Why it stopped; "" if it has not.
     finish_reason: str = ""
     #: None: the service does not say.
@@ -66,9 +81,29 @@ class Said(msgspec.Struct):
             message = choice.get("delta") or choice.get("message") or {}
             self.text += message.get("content") or ""
             self.refusal += message.get("refusal") or ""
+            self.reasoning += message.get("reasoning_content") or message.get("reasoning") or ""
+            for place, called in enumerate(message.get("tool_calls") or ()):
+                self._add_call(called.get("index", place), called)
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
         if part.get("usage"):
             self.usage = _read_usage(part["usage"])
+
+    def _add_call(self, index: int, called: Any) -> None:
+        """Take in a part of a call: its name and its id come once, its arguments in parts."""
+        if not 0 <= index < TOOL_CALLS_MAX:
+            raise TypeError(f"call {index} of a tool")
+        while len(self.tool_calls) <= index:
+            self.tool_calls.append(ToolCall())
+        known, function = self.tool_calls[index], called.get("function") or {}
+        known.id = known.id or called.get("id") or ""
+        known.name = known.name or function.get("name") or ""
+        known.arguments += function.get("arguments") or ""
+
+    @property
+    def size(self) -> int:
+        """How much it has said, in characters."""
+        calls = sum(len(one.name) + len(one.arguments) for one in self.tool_calls)
+        return len(self.text) + len(self.refusal) + len(self.reasoning) + calls
 
 
 async def ask(
@@ -97,6 +132,8 @@ async def ask(
                 if isinstance(part.get("error"), dict):
                     raise _stream_error(answer, part["error"])
                 said.add(part)
+                if said.size > bytes_max:
+                    raise _too_large(answer)
         except (AttributeError, TypeError) as error:
             # Valid JSON of another shape.
             raise _not_the_protocol(answer, str(error)) from None
@@ -124,11 +161,7 @@ async def _events(answer: Answer, bytes_max: int) -> AsyncIterator[bytes]:
         rest += chunk
         # A stream says little with many bytes: a part has some hundred for each token.
         if size > 100 * bytes_max or len(rest) > LINE_BYTES_MAX:
-            raise ServiceRefusedError(
-                f"the answer of {answer.url} is too large",
-                code="answer-too-large",
-                details={"url": answer.url, "status": answer.status},
-            )
+            raise _too_large(answer)
         *lines, rest = rest.split(b"\n")
         for line in lines:
             # Each event of this protocol is one line; comments keep the connection open.
@@ -143,6 +176,14 @@ def _decode(answer: Answer, data: bytes) -> Any:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _not_the_protocol(answer, str(error)) from None
+
+
+def _too_large(answer: Answer) -> ServiceError:
+    return ServiceRefusedError(
+        f"the answer of {answer.url} is too large",
+        code="answer-too-large",
+        details={"url": answer.url, "status": answer.status},
+    )
 
 
 def _not_the_protocol(answer: Answer, why: str) -> ServiceError:

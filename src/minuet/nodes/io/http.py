@@ -89,14 +89,17 @@ async def run(call: Call, ctx: Context) -> Json:
     return await request(call.config, ctx)
 
 
-async def request(config: dict[str, Any], ctx: Context) -> Json:
-    """Make one call; an answer that is not expected is an error."""
+async def request(config: dict[str, Any], ctx: Context, *, bytes_max: int = BODY_BYTES_MAX) -> Json:
+    """Make one call; an answer that is not expected is an error. The document may allow larger
+    bodies than `bytes_max`, or only smaller ones."""
     check_config("http", CONFIG_SCHEMA, config)
-    calling = _request(config, ctx, _expected(config))
+    calling = _request(config, ctx, _expected(config), ctx.max_output_bytes or bytes_max)
     return await in_time(calling, config.get("timeout_seconds", TIMEOUT_S), "the call")
 
 
-async def _request(config: dict[str, Any], ctx: Context, expected: tuple[range, ...]) -> Json:
+async def _request(
+    config: dict[str, Any], ctx: Context, expected: tuple[range, ...], bytes_max: int
+) -> Json:
     from minuet.nodes.io.client import Request
 
     method = config.get("method") or ("POST" if {"json", "body"} & config.keys() else "GET")
@@ -122,7 +125,7 @@ async def _request(config: dict[str, Any], ctx: Context, expected: tuple[range, 
     async with ctx.client.send(sent) as answer:
         if not is_expected(answer.status, expected):
             raise await error_of(answer)
-        body = await answer.read(ctx.max_output_bytes or BODY_BYTES_MAX)
+        body = await answer.read(bytes_max)
         return {
             "status": answer.status,
             "headers": answer.headers,

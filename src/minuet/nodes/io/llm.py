@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -10,10 +9,11 @@ import msgspec
 from minuet.errors import ServiceRefusedError, ServiceUnavailableError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import task
+from minuet.nodes.io.asking import add_usage, format_of, read_json, repair, schema_of, service_of
 from minuet.nodes.io.chat import Said, Usage, ask
 from minuet.nodes.io.checking import check_config, in_time
 from minuet.nodes.spec import Call, NodeType
-from minuet.schemas import Schema, SchemaTooComplexError, compile_schema
+from minuet.schemas import Schema
 from minuet.types import Json
 
 #: Time that a node's calls may take in all.
@@ -21,11 +21,6 @@ TIMEOUT_S = 600.0
 
 #: Largest answer, when the document does not say.
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
-
-#: Where models are asked when nobody says.
-BASE_URL = "https://api.openai.com/v1"
-
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 
 CONFIG_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -75,23 +70,23 @@ async def run(call: Call, ctx: Context) -> Json:
 async def request(config: dict[str, Any], ctx: Context) -> Json:
     """Ask a model; with a schema, once more if the answer does not fit."""
     check_config("llm", CONFIG_SCHEMA, config)
-    asking = _request(config, _schema_of(config), ctx)
+    asking = _request(config, schema_of("llm", config), ctx)
     return await in_time(asking, config.get("timeout_seconds", TIMEOUT_S), "the model")
 
 
 async def _request(config: dict[str, Any], schema: Schema | None, ctx: Context) -> Json:
-    url, api_key = _service(config, ctx)
+    url, api_key = service_of(config, ctx)
     bytes_max = ctx.max_output_bytes or ANSWER_BYTES_MAX
     body = _body(config)
     said = await ask(ctx.client, url, api_key, body, bytes_max)
     usage, value = said.usage, None
     if schema is not None:
-        value, problems = _read_json(said, schema)
+        value, problems = read_json(said.text, schema)
         if problems:
-            body["messages"] = [*body["messages"], *_repair(said, problems)]
+            body["messages"] = [*body["messages"], *repair(said.text, problems)]
             said = await ask(ctx.client, url, api_key, body, bytes_max)
-            usage = _sum(usage, said.usage)
-            value, problems = _read_json(said, schema)
+            usage = add_usage(usage, said.usage)
+            value, problems = read_json(said.text, schema)
         if problems:
             raise _misfit(said, problems, usage)
     return {
@@ -103,19 +98,6 @@ async def _request(config: dict[str, Any], schema: Schema | None, ctx: Context) 
     }
 
 
-def _service(config: dict[str, Any], ctx: Context) -> tuple[str, str | None]:
-    """Where to ask, and with which key. The worker's own key goes to the worker's own service: a
-    document that names another must not get it."""
-    defaults = ctx.llm
-    base_url, api_key = config.get("base_url"), config.get("api_key")
-    if base_url is None:
-        base_url = defaults.base_url or BASE_URL
-        api_key = api_key or defaults.api_key
-    if api_key:
-        ctx.revealed += (api_key,)
-    return f"{base_url.rstrip('/')}/chat/completions", api_key
-
-
 def _body(config: dict[str, Any]) -> dict[str, Any]:
     messages = config.get("messages") or [{"role": "user", "content": config["prompt"]}]
     body: dict[str, Any] = {"model": config["model"], "messages": messages}
@@ -123,50 +105,11 @@ def _body(config: dict[str, Any]) -> dict[str, Any]:
         if name in config:
             body[name] = config[name]
     if "response_schema" in config:
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": config["response_schema"]},
-        }
+        body["response_format"] = format_of(config["response_schema"])
     return body
 
 
 # ── answers that must fit ───────────────────────────────────────────────────────────────────
-
-
-def _schema_of(config: dict[str, Any]) -> Schema | None:
-    if "response_schema" not in config:
-        return None
-    import jsonschema_rs
-
-    try:
-        return compile_schema(msgspec.json.encode(config["response_schema"]))
-    except (SchemaTooComplexError, jsonschema_rs.ValidationError, ValueError) as error:
-        raise ServiceRefusedError(
-            f"llm: `response_schema` cannot be used: {str(error)[:500]}", code="invalid-config"
-        ) from None
-
-
-def _read_json(said: Said, schema: Schema) -> tuple[Json, list[str]]:
-    """The answer as JSON, and what is wrong with it."""
-    fenced = _FENCED.fullmatch(said.text)
-    try:
-        value = msgspec.json.decode(fenced[1] if fenced else said.text)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        return None, [f"it is not valid JSON: {error}"]
-    return value, schema.find_problems(value, "answer")
-
-
-def _repair(said: Said, problems: list[str]) -> list[Json]:
-    """Show the model what it has said, and what is wrong with it."""
-    listed = "\n".join(f"- {problem}" for problem in problems)
-    return [
-        {"role": "assistant", "content": said.text},
-        {
-            "role": "user",
-            "content": f"This answer does not fit the JSON Schema:\n{listed}\n"
-            "Answer again with the corrected JSON, and nothing else.",
-        },
-    ]
 
 
 def _misfit(said: Said, problems: list[str], usage: Usage | None) -> Exception:
@@ -183,10 +126,6 @@ def _misfit(said: Said, problems: list[str], usage: Usage | None) -> Exception:
         code="llm-misfit",
         details=details,
     )
-
-
-def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
-    return other if one is None else one if other is None else one + other
 
 
 LLM = NodeType(

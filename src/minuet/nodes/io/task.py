@@ -20,6 +20,8 @@ TASK = NodeType(
         "retry": {"max_attempts": 5},
         "timeout_seconds": 30,
     },
+    # What `WORKER_CONCURRENCY` can be set to.
+    capabilities={"max_concurrency": 10_000},
     kind="handler",
     queue="task",
 )

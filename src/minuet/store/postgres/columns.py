@@ -103,6 +103,9 @@ PLAIN_LISTS = {
 TEXTS: dict[str, tuple[str, ...]] = {
     "reply_bytes_max": (str(REPLY_BYTES_MAX),),
     "input_bytes_max": (str(INPUT_BYTES_MAX),),
+    # Outputs that have no more bytes than this need not be counted one by one: an answer has room
+    # for many times as much.
+    "light_bytes_max": (str(1024 * 1024),),
     # Which tokens may be taken from a queue, and in what order: `take_rows` counts them before it
     # locks them.
     "free_tokens": (

@@ -72,13 +72,16 @@ async def exchange(
         return Exchanged(await _repeat(link, request, _decode(last.answer), rows.now_ms))
     if request.seq != last.seq + 1:
         raise SessionError(f"session {request.session}: call {request.seq} after {last.seq}")
+    steady = [name for name, run in rows.runs.items() if known.is_steady(name, run.seq)]
+    rows.know_joins(known, steady)
     step, answer = _work_out(rows, request)
     call = (*_call(request, answer, rows.now_ms), lease_length(request.lease_ms))
     taken = await write_step(link, rows, step, call, _takes(request))
     granted = Granted(taken, request)
     known.forget(request)
     # A run that was loaded came without its input, so it is not one that is known.
-    known.learn(request.seq, granted.tokens, granted.runs.values())
+    joins = rows.joins(step, [run for run in steady if run in granted.runs])
+    known.learn(request.seq, granted.tokens, granted.runs.values(), joins)
     others = await _to_replan(link, request, answer)
     reply = _reply(answer, granted, others, rows.now_ms, step.unreported)
     return Exchanged(reply, made_ready(step), step.ended)
@@ -104,7 +107,8 @@ async def exchange_known(
     granted = Granted(taken[1:], request)
     known.forget(request)
     mine = (row for row in rows.numbered(seqs) if row[1].run not in granted.runs)
-    known.learn(request.seq, granted.tokens, (*mine, *granted.runs.values()))
+    runs = (*mine, *granted.runs.values())
+    known.learn(request.seq, granted.tokens, runs, rows.joins(step, seqs))
     reply = _reply(answer, granted, [], now_of(taken[0]), step.unreported)
     return Exchanged(reply, made_ready(step), step.ended)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -178,8 +178,8 @@ class Rows:
         return run
 
     def know(self, known: Known, request: Exchange) -> None:
-        """Use rows that are known instead of loading them. Targets count as new: if one is
-        there already, the database refuses it."""
+        """Use rows that are known instead of loading them. Targets and arrivals count as new: if
+        one is there already, the database refuses it."""
         for item in request.hand_in:
             key = (item.run, item.node, item.scope)
             self.places[key], self.tokens[key] = known.tokens[key]
@@ -187,12 +187,33 @@ class Rows:
             self._run_ids[item.run], self.runs[item.run] = known.runs[item.run]
             if isinstance(item, Done):
                 for delivery in item.deliveries:
-                    if delivery.total <= 1:
-                        self._wanted.tokens[item.run, delivery.node, delivery.scope] = None
+                    target = (item.run, delivery.node, delivery.scope)
+                    self._wanted.tokens[target] = None
+                    if delivery.total > 1:
+                        self._wanted.arrivals[*target, item.node] = None
+        self.know_joins(known, self.runs)
+
+    def know_joins(self, known: Known, runs: Iterable[str]) -> None:
+        """Use the joins that are known of some runs, but for those that were loaded."""
+        for run in runs:
+            if joins := known.joins_of(run, self.runs[run].seq):
+                self._joins = joins | self._joins
 
     def numbered(self, runs: Iterable[str]) -> list[tuple[int, Run]]:
         """Runs with their numbers in the database."""
         return [(self._run_ids[run], self.runs[run]) for run in runs]
+
+    def joins(
+        self, step: Transition, runs: Collection[str]
+    ) -> dict[str, tuple[int, dict[Key, Join]]]:
+        """The joins of runs after a step that more will arrive at, and how many events these runs
+        have."""
+        found: dict[str, tuple[int, dict[Key, Join]]] = {}
+        for key, join in (self._joins | step.joins).items():
+            run = key[0]
+            if run in runs and join.live + join.skipped < join.total:
+                found.setdefault(run, (step.runs[run].seq, {}))[1][key] = join
+        return found
 
     def take_slots(self, newer: Rows) -> None:
         """Who holds and waits for slots, as it was loaded later."""
@@ -328,8 +349,8 @@ class Rows:
 
     def settlement(self, step: Transition, seqs: dict[str, int]) -> tuple[list[Row], ...]:
         """What a step on known rows has changed, as `settle_rows` takes it. Results of tokens
-        end and begin tokens, and nothing else; a run that they change otherwise has ended. Only
-        the time is the database's to add."""
+        end and begin tokens and arrive at joins, and nothing else; a run that they change
+        otherwise has ended. Only the time is the database's to add."""
         tokens = step.tokens
         runs = []
         for name, seq in seqs.items():
@@ -342,6 +363,8 @@ class Rows:
             runs,
             [_token_settled(tokens[key], place) for key, place in self.places.items()],
             [_token_begun(token, _source_event(step, token)) for token in begun],
+            [_join_row(step.joins[key]) for key in step.changed_joins],
+            [_arrival_row(arrival) for arrival in step.arrivals.values()],
             [(self._run_ids[e.run], e.seq, e.data) for e in step.events],
         )
 

@@ -196,8 +196,8 @@ RUN = Layout(
         "count": "0",
         # Outputs of this call's events by number; whether it has changed; whether it is new.
         **_nothing(("outputs", "changed", "new")),
-        # The first event of this call.
-        **_nothing(("fed",)),
+        # The first event of this call; outputs that come with tokens taken, by number.
+        **_nothing(("fed", "sent")),
         # What it was before; what never changes of it and its input, where they are known.
         **_nothing(("old_status", "old_deadline", "old_ended", "cold", "input")),
     },
@@ -223,8 +223,9 @@ TOKEN = Layout(
     ),
     # The event that holds its source's output (0: it is looked up); whether it comes from a join.
     extra={"source_event": int, "joined": bool},
-    # Name in sorted sets; its run's row; whether it has changed, is new, was leased.
-    of_call=_nothing(("member", "run", "node", "scope", "changed", "new", "was_leased")),
+    # Name in sorted sets; its run's row; whether it has changed, is new, was leased; what comes
+    # with it when it is taken.
+    of_call=_nothing(("member", "run", "node", "scope", "changed", "new", "was_leased", "fit")),
     # `lost` came with layout 3.
     least=12,
 )

@@ -133,7 +133,7 @@ class Connection:
                 if self._client is None:
                     raise StoreUnavailableError("the store is closed")
                 try:
-                    return await call(self._client)
+                    return await _uncaught(call(self._client))
                 except _driver_errors() as error:
                     again = is_passing(error) or (is_lost(error) and not once)
                     if attempt == ATTEMPTS or not again:
@@ -149,6 +149,20 @@ class Connection:
             if not self._calls:
                 self._at_rest.set()
         raise StoreError("unreachable")
+
+
+async def _uncaught(call: Awaitable[Any]) -> Any:
+    """The answer to a call, unless somebody has cancelled it.
+
+    The driver uses `asyncio.wait_for`, which in Python 3.11 drops a cancellation that comes at the
+    same moment as what it waits for: the caller that cancels would wait forever."""
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = task.cancelling()
+    answer = await call
+    if task.cancelling() > cancelled:
+        raise asyncio.CancelledError
+    return answer
 
 
 async def _disconnect(client: Any, line: Line | None) -> None:

@@ -171,7 +171,9 @@ def connect_to_read(path: Path) -> apsw.Connection:
 
 
 def _tune(db: apsw.Connection) -> None:
-    db.pragma("cache_size", -64_000)
+    # Small: pages of the file are read in place, so this only has those of the log, and those that
+    # are being written.
+    db.pragma("cache_size", -16_000)
     db.pragma("temp_store", "memory")
     db.pragma("mmap_size", 256 << 20)
 

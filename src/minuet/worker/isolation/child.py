@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -265,6 +265,10 @@ class ChildServices:
     def llm(self) -> LlmDefaults:
         raise HandlerError("ctx.llm is for node types; it is not in the process of an attempt")
 
+    @property
+    def agents(self) -> NoReturn:
+        raise HandlerError("agents do not run in the process of an attempt")
+
     async def run_child(self, *arguments: Any, **named: Any) -> Any:
         raise HandlerError("child runs are not started from the process of an attempt")
 
@@ -364,6 +368,7 @@ class Attempt:
                 is_spoilt=isinstance(error, MemoryError),
             )
         finally:
+            context.end_output()
             faulthandler.cancel_dump_traceback_later()
 
     def _run_async(self, task: AnyTask, arguments: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 -- left of the answer. An output counts once. The first token of an answer always fits: what is
 -- too large even for that comes without its outputs.
 CREATE FUNCTION minuet.fit_rows(
-    p_picked minuet.fit[], p_left bigint, p_first boolean,
+    p_picked tid[], p_left bigint, p_first boolean,
     OUT o_fits minuet.fit[], OUT o_left bigint
 ) LANGUAGE plpgsql STABLE
 {planning}
@@ -13,11 +13,11 @@ DECLARE
 BEGIN
     SELECT array_agg(
         CASE WHEN o.bytes > {input_bytes_max}
-            THEN ROW(x.place, x.due_ms, o.own, o.bytes)::minuet.fit
-            ELSE ROW(x.place, x.due_ms, o.outputs, 0)::minuet.fit
+            THEN ROW(x.place, o.own, o.bytes)::minuet.fit
+            ELSE ROW(x.place, o.outputs, 0)::minuet.fit
         END ORDER BY x.n
     ) INTO o_fits
-    FROM unnest(p_picked) WITH ORDINALITY AS x (place, due_ms, outputs, oversize, n)
+    FROM unnest(p_picked) WITH ORDINALITY AS x (place, n)
     JOIN minuet.tokens AS t ON t.ctid = x.place
     CROSS JOIN LATERAL (SELECT r.id FROM minuet.runs AS r WHERE r.run = t.run LIMIT 1) AS r
     CROSS JOIN LATERAL (
@@ -35,7 +35,7 @@ BEGIN
             FROM (
                 SELECT f.n, u.bytes,
                     row_number() OVER (PARTITION BY u.run_id, u.event ORDER BY f.n) AS nth
-                FROM unnest(o_fits) WITH ORDINALITY AS f (place, due_ms, outputs, oversize, n)
+                FROM unnest(o_fits) WITH ORDINALITY AS f (place, outputs, oversize, n)
                 LEFT JOIN LATERAL unnest(f.outputs) AS u ON true
             ) AS o
             GROUP BY o.n

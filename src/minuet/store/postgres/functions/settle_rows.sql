@@ -23,6 +23,8 @@ CREATE FUNCTION minuet.settle_rows(
     p_runs minuet.run_step[],
     p_settled minuet.token_settled[],
     p_begun minuet.token_begun[],
+    p_joins minuet.join_row[],
+    p_arrivals minuet.arrival_row[],
     p_events minuet.event_new[],
     p_take_limits integer[],
     p_take_places integer[],
@@ -83,8 +85,18 @@ BEGIN
             SELECT {x.token_begun}, p_tenant, 'ready', v_now
             FROM unnest(p_begun) AS x;
         END IF;
+        IF p_joins <> '{}' THEN
+            -- As they were known: a join changes only when its run gets an event.
+            UPDATE minuet.joins AS j
+            SET {join_change = x}
+            FROM unnest(p_joins) AS x
+            WHERE j.run = x.run AND j.node = x.node AND j.scope = x.scope;
+        END IF;
+        IF p_arrivals <> '{}' THEN
+            INSERT INTO minuet.arrivals ({arrival}) SELECT {arrival} FROM unnest(p_arrivals);
+        END IF;
     EXCEPTION
-        -- A token that is there already is met in the ordinary way as well.
+        -- What is there already is met in the ordinary way as well.
         WHEN SQLSTATE 'MNT01' OR unique_violation THEN
             RETURN;
     END;

@@ -22,6 +22,7 @@ DECLARE
     v_queues text[];
     v_quotas bigint[];
     v_runs text[];
+    v_places tid[];
     v_fits minuet.fit[];
     v_heavy boolean;
     v_picked bigint;
@@ -60,28 +61,32 @@ BEGIN
         END IF;
         CONTINUE WHEN v_queues IS NULL;
         SELECT
-            array_agg(
-                ROW(l.place, l.due_ms, NULL, 0)::minuet.fit ORDER BY l.due_ms, l.run, l.node, l.scope
-            ),
-            bool_or(l.reads IS NOT NULL OR l.cursor > 0 OR (l.source = '' AND l.hop > 0))
-        INTO v_fits, v_heavy
+            array_agg(l.place ORDER BY l.due_ms, l.run, l.node, l.scope), bool_or(l.is_heavy)
+        INTO v_places, v_heavy
         FROM unnest(v_queues, v_quotas) AS q (queue, quota)
         CROSS JOIN LATERAL (
             SELECT
-                t.ctid AS place, t.due_ms, t.run, t.node, t.scope, t.reads, t.cursor, t.source, t.hop
+                t.ctid AS place, t.due_ms, t.run, t.node, t.scope,
+                -- Whether it may need more than one output, or one that has to be searched.
+                t.reads IS NOT NULL OR t.cursor > 0 OR (t.source_event = 0 AND t.hop > 0) AS is_heavy
             FROM minuet.tokens AS t
             WHERE {free_tokens}
             LIMIT q.quota
             FOR UPDATE SKIP LOCKED
         ) AS l;
-        CONTINUE WHEN v_fits IS NULL;
-        v_picked := cardinality(v_fits);
+        CONTINUE WHEN v_places IS NULL;
+        v_picked := cardinality(v_places);
+        v_fits := '{}';
         -- As many outputs, one for each token, fit in any case.
-        IF v_heavy OR v_picked > 256 THEN
-            SELECT f.o_fits, f.o_left INTO v_fits, v_left
-            FROM minuet.fit_rows(v_fits, v_left, v_first) AS f;
+        IF NOT v_heavy AND v_picked > 256 THEN
+            v_heavy := minuet.bytes_of(v_places) > {light_bytes_max};
         END IF;
-        EXIT WHEN cardinality(v_fits) = 0;
+        IF v_heavy THEN
+            SELECT f.o_fits, f.o_left INTO v_fits, v_left
+            FROM minuet.fit_rows(v_places, v_left, v_first) AS f;
+            v_places := v_places[1 : cardinality(v_fits)];
+        END IF;
+        EXIT WHEN v_places = '{}';
         v_first := false;
         RETURN QUERY
         WITH leased AS (
@@ -91,39 +96,33 @@ BEGIN
                 due_ms = p_now
                     + coalesce(p_lease_lengths[array_position(p_lease_queues, t.queue)], p_lease_ms),
                 taken_ms = p_now, delivery = t.delivery + 1
-            FROM unnest(v_fits) AS p (place, due_ms, outputs, oversize)
+            FROM unnest(v_places, v_fits) WITH ORDINALITY AS p (place, fit, outputs, oversize, n)
             WHERE t.ctid = p.place
             RETURNING
-                t.ctid AS place, p.due_ms, p.outputs, p.oversize, {t.granted_token}, t.source_event
+                t.ctid AS place, p.n, p.outputs, p.oversize, {t.granted_token}, t.source_event
         )
         SELECT
             {l.granted_token}, p_now, l.place,
             -- Not a join: that might scan all events of the run. Once is enough for
             -- tokens of the same source.
-            CASE WHEN l.outputs IS NULL AND l.source <> ''
-                AND (lag(l.run) OVER w, lag(l.source) OVER w, lag(l.source_scope) OVER w)
-                    IS DISTINCT FROM (l.run, l.source, l.source_scope)
+            CASE WHEN l.outputs IS NULL AND l.source_event > 0
+                AND (lag(l.run) OVER w, lag(l.source_event) OVER w)
+                    IS DISTINCT FROM (l.run, l.source_event)
             THEN (
                 SELECT e.data FROM minuet.events AS e
-                WHERE e.run_id = r.id AND e.seq = CASE
-                    WHEN l.source_event > 0 THEN l.source_event
-                    ELSE (
-                        SELECT s.event FROM minuet.tokens AS s
-                        WHERE s.run = l.run AND s.node = l.source AND s.scope = l.source_scope
-                    )
-                END
+                WHERE e.run_id = r.id AND e.seq = l.source_event
             ) END,
-            l.outputs, l.oversize, r.id, {r.granted_run},
+            l.outputs, coalesce(l.oversize, 0), r.id, {r.granted_run},
             -- It may be large: once is enough for tokens of the same run.
             CASE WHEN lag(l.run) OVER w IS DISTINCT FROM l.run THEN r.input END
         FROM leased AS l
         JOIN minuet.runs AS r ON r.run = l.run
-        WINDOW w AS (ORDER BY l.due_ms, l.run, l.node, l.scope)
-        ORDER BY l.due_ms, l.run, l.node, l.scope;
-        IF v_heavy OR v_picked > 256 THEN
+        WINDOW w AS (ORDER BY l.n)
+        ORDER BY l.n;
+        IF v_heavy THEN
             RETURN QUERY SELECT * FROM minuet.data_rows(v_fits);
         END IF;
-        EXIT WHEN cardinality(v_fits) < v_picked;
+        EXIT WHEN cardinality(v_places) < v_picked;
     END LOOP;
 END
 $$;

@@ -39,11 +39,9 @@ CREATE TYPE minuet.output AS (
     kind integer, position integer, node text, scope text, run_id bigint, event integer, bytes bigint
 );
 
--- A token to be leased; `outputs` is NULL until they are searched. `oversize`: bytes of
--- the outputs, when they are too many to come with it.
-CREATE TYPE minuet.fit AS (
-    place tid, due_ms bigint, outputs minuet.output[], oversize bigint
-);
+-- A token to be leased, with its outputs. `oversize`: their bytes, when they are too many to come
+-- with it.
+CREATE TYPE minuet.fit AS (place tid, outputs minuet.output[], oversize bigint);
 
 -- A token that was taken, without what the taker has said itself; where its row lies; the event
 -- with the output that made it ready, and the names of other outputs that come with it; and its run.

@@ -111,12 +111,14 @@ local function count_slots()
   return set, gone
 end
 
--- What the feed lists of this call, in one string: an argument for each run would cost more.
+-- What the feed lists of this call, in one string: an argument for each run would cost more, and so
+-- would numbers whose text is not known.
 local function list_events()
   local listed, count = {}, 0
   for _, run in ipairs(changed_runs) do
     if run[R_FED] then
-      listed[count + 1], listed[count + 2], listed[count + 3] = run[R_NAME], run[R_FED], run[R_SEQ]
+      listed[count + 1] = run[R_NAME]
+      listed[count + 2], listed[count + 3] = digits(run[R_FED]), digits(run[R_SEQ])
       count = count + 3
     end
   end

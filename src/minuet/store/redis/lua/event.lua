@@ -11,7 +11,7 @@ local HEAD_BYTES = 16
 
 -- Exports. Everything else stays local to this block.
 local begin_events, place, issued_fragment, record_of, signal_record, completed_record
-local event_field, output_of, reason_error
+local digits, event_field, output_of, reason_error
 
 do
 
@@ -22,10 +22,10 @@ local ESCAPES = {
 
 local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte()) end
 
-local quoted, numbers, event_fields
+local quoted, numbers, numerals, event_fields
 
 function begin_events()
-  quoted, numbers, event_fields = {}, {}, {}
+  quoted, numbers, numerals, event_fields = {}, {}, {}, {}
 end
 
 local function quote(text)
@@ -66,8 +66,8 @@ local function json(name, value)
 end
 
 local function list(name, values)
-  if not values or #values == 0 then return '' end
-  return ',"' .. name .. '":[' .. concat(values, ',') .. ']'
+  if not values or not values[1] then return '' end
+  return ',"' .. name .. '":[' .. (values[2] and concat(values, ',') or values[1]) .. ']'
 end
 
 function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ']' end
@@ -107,10 +107,19 @@ function signal_record(name, id, payload, by)
   return struct_pack(HEAD, now, first, first + #payload - 1) .. event
 end
 
+function digits(value)
+  local known = numerals[value]
+  if not known then
+    known = format('%d', value)
+    numerals[value] = known
+  end
+  return known
+end
+
 function event_field(seq)
   local field = event_fields[seq]
   if not field then
-    field = F_EVENT .. format('%d', seq)
+    field = F_EVENT .. digits(seq)
     event_fields[seq] = field
   end
   return field

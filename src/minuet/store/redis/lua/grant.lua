@@ -15,15 +15,16 @@ local DAMAGED = -1
 --: Before the name of a node whose instance failed: no node has it in its name.
 local FAILED = '!'
 
---: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is sent};
--- how many there are, and how many bytes more may come.
-local sent, sent_count, bytes_left
---: By token: the event of the one output that it needs, or {inputs, reads, bytes if they are too
--- many, whether the last that is read is its own}. Outputs are node, scope and event, each.
-local fits
+--: How many outputs have been told in the answer, and how many bytes more may come.
+local told, bytes_left
+
+-- A run's R_SENT has what is to be in the answer, by event: the data; true: it is not loaded yet; a
+-- number: it has been told as the output of this number.
+-- A token's T_FIT is the event of the one output that it needs, or {inputs, reads, bytes if they are
+-- too many, whether the last that is read is its own}. Outputs are node, scope and event, each.
 
 function begin_answer()
-  sent, sent_count, bytes_left, fits = {}, 0, REPLY_BYTES_MAX, {}
+  told, bytes_left = 0, REPLY_BYTES_MAX
 end
 
 -- The output that an event holds, and the size of the event.
@@ -176,12 +177,8 @@ local function outputs_of(run, token)
 end
 
 local function sent_of(run)
-  local found = sent[run]
-  if not found then
-    found = {}
-    sent[run] = found
-  end
-  return found
+  if not run[R_SENT] then run[R_SENT] = {} end
+  return run[R_SENT]
 end
 
 -- The same as `fit` for a token that needs one output at most, as most do: nothing is made that it
@@ -198,10 +195,10 @@ local function fit_one(token, is_first)
   if not known[event] then
     local data, size = load_output(run, event)
     if size > bytes_left and not is_first then return false end
-    bytes_left, sent_count = bytes_left - size, sent_count + 1
-    known[event] = { sent_count, size, data }
+    bytes_left = bytes_left - size
+    known[event] = data
   end
-  fits[token] = event
+  token[T_FIT] = event
   return true
 end
 
@@ -213,50 +210,51 @@ function fit(token, is_first)
   local run = token[T_RUN]
   local inputs, reads = outputs_of(run, token)
   if not inputs then
-    fits[token] = { {}, {}, DAMAGED, false }
+    token[T_FIT] = { {}, {}, DAMAGED, false }
     return true
   end
   local known, few = sent_of(run), #inputs + #reads <= 3 * UNSIZED
-  local total, new, found, order = 0, 0, {}, {}
+  local total, new, found, sizes = 0, 0, {}, {}
   for _, list in ipairs({ inputs, reads }) do
     for i = 3, #list, 3 do
       local event = list[i]
-      local output = known[event] or found[event]
-      if not output then
-        local data, size
-        if few then data, size = load_output(run, event) else size = size_of(run, event) end
-        output = { nil, size, data }
-        found[event], order[#order + 1] = output, output
-        new = new + size
+      local size = sizes[event]
+      if not size then
+        if known[event] or not few then
+          size = size_of(run, event)
+        else
+          found[event], size = load_output(run, event)
+        end
+        sizes[event] = size
+        if not known[event] then
+          found[event] = found[event] or true
+          new = new + size
+        end
       end
-      total = total + output[2]
+      total = total + size
     end
   end
   local oversize = 0
   if total > INPUT_BYTES_MAX then
-    oversize, new, inputs, reads, found, order = total, 0, {}, {}, {}, {}
+    oversize, new, inputs, reads, found = total, 0, {}, {}, {}
   end
   if new > bytes_left and not is_first then return false end
   bytes_left = bytes_left - new
-  for i, output in ipairs(order) do output[1] = sent_count + i end
-  sent_count = sent_count + #order
-  for event, output in pairs(found) do known[event] = output end
+  for event, data in pairs(found) do known[event] = data end
   -- Its own output is only there while a fan-out goes on, and does not count.
-  if own then
-    add_output(reads, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
-    sent_count = sent_count + 1
-  end
-  fits[token] = { inputs, reads, oversize, own }
+  if own then add_output(reads, run, token[T_NODE], token[T_SCOPE], token[T_EVENT]) end
+  token[T_FIT] = { inputs, reads, oversize, own }
   return true
 end
 
--- The data of an output that is in the answer; if it was sent before, the number of the output.
+-- The data of an output that is in the answer; if it was told before, the number of the output.
 local function tell(run, event)
-  local output = sent[run][event]
-  if output.sent then return output[1] end
-  output.sent = true
-  local data = output[3] or load_output(run, event)
-  output[3] = nil
+  local known = run[R_SENT]
+  local data = known[event]
+  if type(data) == 'number' then return data end
+  told = told + 1
+  known[event] = told
+  if data == true then data = load_output(run, event) end
   return data
 end
 
@@ -265,7 +263,11 @@ local function add_outputs(answer, run, list, own)
   local at = #answer
   for i = 1, #list, 3 do
     local event, data = list[i + 2], nil
-    if own and i + 3 > #list then data = load_output(run, event) else data = tell(run, event) end
+    if own and i + 3 > #list then
+      data, told = load_output(run, event), told + 1
+    else
+      data = tell(run, event)
+    end
     answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] =
       list[i], list[i + 1], event, data
     at = at + 4
@@ -276,7 +278,7 @@ end
 -- Add the fourteen values of a token that fits to an answer, followed by four for each output. Beside
 -- whether it is a skip: the events with what somebody has set, if there are any.
 function grant(answer, token)
-  local run, at, found = token[T_RUN], #answer, fits[token]
+  local run, at, found = token[T_RUN], #answer, token[T_FIT]
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
   if token[T_GIVEN] or token[T_EDITED] then

@@ -17,7 +17,9 @@ end
 
 -- Whether a lease is one of those of a token that have expired.
 function is_lost(token, lease)
-  for _, one in ipairs(token[T_LOST] or {}) do
+  local lost = token[T_LOST]
+  if not lost then return false end
+  for _, one in ipairs(lost) do
     if one == lease then return lease ~= '' end
   end
   return false

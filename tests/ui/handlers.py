@@ -1,0 +1,33 @@
+"""What the nodes of these tests call."""
+
+from __future__ import annotations
+
+import asyncio
+
+import minuet
+
+#: Handlers that wait go on when a test says so.
+GATES: dict[str, asyncio.Event] = {}
+
+
+@minuet.task
+async def wait_at(gate: str) -> str:
+    await GATES.setdefault(gate, asyncio.Event()).wait()
+    return gate
+
+
+@minuet.task
+def say(value: object) -> object:
+    return value
+
+
+@minuet.task
+def fail_until(ctx: minuet.Context, attempt: int) -> int:
+    if ctx.attempt < attempt:
+        raise ConnectionError("not yet")
+    return ctx.attempt
+
+
+@minuet.task
+def fail() -> None:
+    raise ValueError("broken for good")

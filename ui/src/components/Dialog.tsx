@@ -1,0 +1,34 @@
+import { useEffect, useRef, type ReactNode } from "react";
+import { Button } from "./Button.tsx";
+
+interface DialogProps {
+  title?: string;
+  onClose: () => void;
+  /** Buttons at its foot. */
+  foot?: ReactNode;
+  children: ReactNode;
+}
+
+/** A modal dialog. It is open while it is shown; Escape and a click outside close it. */
+export function Dialog({ title, onClose, foot, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog
+      ref={dialog}
+      className="dialog"
+      aria-label={title}
+      onClose={onClose}
+      onClick={(event) => event.target === dialog.current && onClose()}
+    >
+      {title && (
+        <div className="dialog-head">
+          <h1 className="grow">{title}</h1>
+          <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
+        </div>
+      )}
+      {title ? <div className="dialog-body">{children}</div> : children}
+      {foot && <div className="dialog-foot">{foot}</div>}
+    </dialog>
+  );
+}

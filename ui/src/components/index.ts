@@ -1,0 +1,16 @@
+/** All components: pages import from here. */
+
+export { Button, Popover } from "./Button.tsx";
+export { CodeBlock } from "./CodeBlock.tsx";
+export { CopyButton } from "./CopyButton.tsx";
+export { Dialog } from "./Dialog.tsx";
+export { Icon, type IconName } from "./Icon.tsx";
+export { Diff, Json } from "./Json.tsx";
+export { Rows } from "./Rows.tsx";
+export { SplitPane } from "./SplitPane.tsx";
+export { Empty, Failure, Loading } from "./States.tsx";
+export { StatusBadge, StatusDot, statusKey } from "./StatusBadge.tsx";
+export { Table, type Column } from "./Table.tsx";
+export { Tabs, type Tab } from "./Tabs.tsx";
+export { Duration, Time } from "./Time.tsx";
+export { toast } from "./Toast.tsx";

@@ -1,0 +1,25 @@
+/** How the connections of the page are: the worst of them, and whether it has just recovered. */
+
+import { Store } from "../lib/store.ts";
+import type { Connection } from "./stream.ts";
+
+export type Shown = "fine" | "lost" | "caught-up";
+export const connection = new Store<Shown>("fine");
+
+const states = new Map<object, Connection>();
+let calm: ReturnType<typeof setTimeout> | undefined;
+
+/** Say how a connection is; null: it is no more. */
+export function report(owner: object, state: Connection | null): void {
+  if (state === null) states.delete(owner);
+  else states.set(owner, state);
+  const isLost = [...states.values()].includes("lost");
+  if (isLost) {
+    clearTimeout(calm);
+    connection.set("lost");
+  } else if (connection.get() === "lost" && ![...states.values()].includes("connecting")) {
+    connection.set("caught-up");
+    clearTimeout(calm);
+    calm = setTimeout(() => connection.set("fine"), 2500);
+  }
+}
