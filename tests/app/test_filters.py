@@ -109,6 +109,8 @@ def test_what_a_completed_run_does_not_have_in_its_row_may_be_in_its_output() ->
         ("status<failed", "expected status:"),
         ('error:"no end', "character 7 has no end"),
         ("is:odd", "expected one of open, over, child, stalled"),
+        ("-is:stalled", "stands alone"),
+        ("is:stalled,open", "stands alone"),
         ("x" * 2_001, "at most 2,000"),
     ],
 )
@@ -141,6 +143,15 @@ def test_a_quoted_text_stands_for_itself(name: str) -> None:
     assert query == f"x workflow:{quoted(name)}"
     assert read_filter(query, NOW).workflow == name
     assert fits(make_query(workflow=name), workflow=name)
+
+
+@pytest.mark.parametrize("query", ["age<999999999w", "age>999999999w", "until:9999-12-31"])
+def test_a_moment_that_no_run_has_is_still_a_moment(query: str) -> None:
+    found = read_filter(query, NOW)
+
+    assert all(
+        0 <= one <= 253_000_000_000_000 for one in (found.since_ms or 0, found.until_ms or 0)
+    )
 
 
 def test_options_become_words_of_the_filter() -> None:

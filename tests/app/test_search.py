@@ -112,11 +112,13 @@ async def test_runs_are_counted_over_time() -> None:
         now = await app.runs.histogram("age<1h", buckets=6)
         before = await app.runs.histogram("since:2h until:1h", buckets=6)
         waiting = await app.runs.histogram("workflow:waiting")
+        without = await app.runs.histogram("-nowhere age<999999999w")
 
     assert now.counts == {"COMPLETED": 3, "RUNNING": 1}
     assert [bool(one.counts) for one in now.buckets] == [False] * 5 + [True]
     assert (now.bucket_ms, now.counted, now.back_to_ms) == (600_000, 4, None)
     assert before.counts == {}
+    assert without.counts == now.counts
     assert waiting.counts == {"RUNNING": 1}
     assert len(waiting.buckets) == 60
 

@@ -25,6 +25,9 @@ from minuet.types import OPEN, TERMINAL, RunStatus
 #: Longest filter.
 LENGTH_MAX = 2_000
 
+#: The latest moment: in the year 9987.
+MOMENT_MAX = 253_000_000_000_000
+
 #: Milliseconds of the units of durations.
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -157,7 +160,7 @@ def read_filter(text: str, now_ms: int) -> RunFilter:
                     _narrow(bounds, key, at_ms)
                 continue
             values = tuple(_plain(value) for value in _alternatives(match["value"]))
-            terms.append(Term(key, _known(key, values, problems), negated))
+            terms.append(Term(key, _known(key, values, negated, problems), negated))
         else:
             _check_meant(key, op, problems)
             whole = match[0][1:] if negated else match[0]
@@ -236,7 +239,10 @@ def _plain(value: str) -> str:
     return _QUOTED.sub(unquote, value)
 
 
-def _known(key: str, values: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
+def _known(
+    key: str, values: tuple[str, ...], negated: bool, problems: list[str]
+) -> tuple[str, ...]:
+    """The values of a term as they are compared."""
     if key == "status":
         values = tuple(value.upper() for value in values)
         allowed = (*STATUSES, "OPEN", "OVER")
@@ -249,6 +255,8 @@ def _known(key: str, values: tuple[str, ...], problems: list[str]) -> tuple[str,
     if wrong:
         words = ", ".join(allowed).lower()
         problems.append(f"q: {key}:{wrong[0].lower()}: expected one of {words}")
+    elif "stalled" in values and (negated or len(values) > 1):
+        problems.append("q: is:stalled stands alone, and without -")
     return values
 
 
@@ -286,6 +294,7 @@ def _bound(
 
 
 def _narrow(bounds: dict[str, int], name: str, value: int) -> None:
+    value = min(max(value, 0), MOMENT_MAX)
     choose = max if name in ("since", "took_min") else min
     bounds[name] = choose(bounds.get(name, value), value)
 
@@ -302,10 +311,10 @@ def _moment(text: str, now_ms: int) -> int | None:
         return now_ms - span
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return int(aware.timestamp() * 1000)
+    except (ValueError, OverflowError):
         return None
-    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)
 
 
 # ── applying ────────────────────────────────────────────────────────────────────────────────

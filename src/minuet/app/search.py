@@ -89,7 +89,7 @@ class Searching(Questions):
         stalls: dict[str, Stall] = {}
         searched = outputs = events = 0
         last: Run | None = None
-        async for run in self._newest(wanted, before):
+        async for run in self._newest(wanted, before, limit + 1):
             if searched >= SEARCHED_MAX or events >= EVENTS_MAX or len(found) == limit:
                 assert last is not None
                 return FoundRuns(tuple(found), stalls, last.run, searched, outputs, last.created_ms)
@@ -110,8 +110,11 @@ class Searching(Questions):
             found.append(run)
         return FoundRuns(tuple(found), stalls, None, searched, outputs, None)
 
-    async def _newest(self, wanted: RunFilter, before: str | None) -> AsyncIterator[Run]:
-        """Runs that can fit, the newest first, as long as they are not too old."""
+    async def _newest(
+        self, wanted: RunFilter, before: str | None, first: int = PAGE
+    ) -> AsyncIterator[Run]:
+        """Runs that can fit, the newest first, as long as they are not too old. `first` is how many
+        are read at first: perhaps they are enough."""
         statuses = wanted.statuses
         text = f"{wanted.workflow or ''}{before or ''}"
         if not statuses or not is_storable(text):
@@ -124,22 +127,23 @@ class Searching(Questions):
             before = min(before or "~", f"{family}~")
         else:
             family = None
+        size = min(first, PAGE)
         while True:
             page = await self._store.list_runs(
                 self._tenant,
                 statuses=() if len(statuses) == len(STATUSES) else statuses,
                 workflow=wanted.workflow,
                 before=before,
-                limit=PAGE,
+                limit=size,
             )
             for run in page:
                 yield run
-            if len(page) < PAGE or (family is not None and page[-1].run < family):
+            if len(page) < size or (family is not None and page[-1].run < family):
                 return
             newest_ms = max(run.created_ms for run in page)
             if wanted.since_ms is not None and newest_ms < wanted.since_ms - SLACK_MS:
                 return
-            before = page[-1].run
+            before, size = page[-1].run, PAGE
 
     async def _first_before(self, until_ms: int) -> str | None:
         """Where runs begin that were created until then, if ids say so: they have a time."""
@@ -189,7 +193,8 @@ class Searching(Questions):
                 back_to_ms = run.created_ms
                 break
             counted += 1
-            if wanted.fits_row(run) != []:
+            left = wanted.fits_row(run)
+            if left is None or not all(term.negated for term in left):
                 continue
             here = counts[min((run.created_ms - start_ms) // width_ms, buckets - 1)]
             here[run.status] = here.get(run.status, 0) + 1
