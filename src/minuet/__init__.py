@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from minuet.builder.workflow import Workflow
     from minuet.client.client import AsyncClient, Client
     from minuet.errors import (
+        AgentError,
         AlreadyDecidedError,
         AmbiguousRunError,
         ApprovalNotFoundError,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from minuet.webhooks.signing import verify_webhook
 
 __all__ = [
+    "AgentError",
     "AlreadyDecidedError",
     "AmbiguousRunError",
     "App",

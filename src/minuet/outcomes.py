@@ -57,6 +57,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.ServiceUnavailableError: Outcome(FAILED, 503, "Service unavailable"),
     errors.ServiceRefusedError: Outcome(FAILED, 502, "Service refused"),
     errors.EgressError: Outcome(FAILED, 403, "Address not allowed"),
+    errors.AgentError: Outcome(FAILED, 502, "Agent failed"),
     errors.WebhookError: Outcome(FAILED, 401, "Webhook not verified"),
     errors.RunError: Outcome(INVALID, 400, "Run error"),
     errors.RunNotFoundError: Outcome(INVALID, 404, "Run not found"),

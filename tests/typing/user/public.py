@@ -324,6 +324,8 @@ def explain(error: minuet.MinuetError) -> str:
         case minuet.WorkflowNotFoundError():
             assert_type(error.close, tuple[str, ...])
             assert_type((error.name, error.newest), tuple[str, int])
+        case minuet.AgentError():
+            pass
         case minuet.EgressError():
             assert_type((error.host, error.port), tuple[str, int])
         case minuet.ServiceUnavailableError():

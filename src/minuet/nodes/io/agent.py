@@ -119,7 +119,7 @@ class Agent:
     async def work(self, flow: Starting) -> Json:
         """The output of the node. This is a durable function: it does nothing but what follows
         from its steps."""
-        # It begins anew if another worker was faster.
+        # It begins again if another worker was faster.
         self._spent, self._reasoning, self._tool_calls = Spending(), [], []
         next_nodes: dict[str, str] | None = self._call.parts.get("next_nodes")
         only_chooses = next_nodes is not None and not self._tools and "prompt" not in self._config
