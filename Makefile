@@ -1,7 +1,7 @@
 # The commands of this project. `make` lists them; each sets up what it needs by itself.
 #
 # Everything is relative to this folder, so that the project works wherever it is cloned.
-# Set PYTHON to choose an interpreter, TEST_WORKERS to choose how many test processes run.
+# Set PYTHON to choose an interpreter, TEST_WORKERS if there are more cores for tests than two.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,8 +47,9 @@ browser:
 services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
 	@$(RUN) tools/services.py build/services
 
+# One process more than there are cores: all tests together wait for a fifth of their time.
 test: static page browser $(SERVERS) ## Everything: format, lint, types and all tests
-	@$(scratch); $(call and_types,$(PYTEST) -n $(TEST_WORKERS) --dist worksteal)
+	@$(scratch); $(call and_types,$(PYTEST) -n $$(($(TEST_WORKERS) + 1)) --dist worksteal)
 
 check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
 	@$(call and_types,$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit)

@@ -125,9 +125,9 @@ def start(*arguments: str, folder: Path, environment: Mapping[str, str] = os.env
         )
     out, their_out = os.pipe()
     err, their_err = os.pipe()
-    child = nursery.start(
-        "run",
+    child = nursery.start_with(
         [their_out, their_err],
+        "run",
         arguments=arguments,
         folder=str(folder),
         environment=dict(environment),

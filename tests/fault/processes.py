@@ -86,8 +86,12 @@ class Nursery:
         self._process.wait(SECONDS_MAX)
         self._process.stdout.close()
 
-    def start(self, task: str, files: Sequence[int] = (), **arguments: Any) -> Child:
-        """Have a child do one of the functions of the module, with these files."""
+    def start(self, task: str, **arguments: Any) -> Child:
+        """Have a child do one of the functions of the module."""
+        return self.start_with((), task, **arguments)
+
+    def start_with(self, files: Sequence[int], task: str, **arguments: Any) -> Child:
+        """The same for a function that takes `files`."""
         self._tokens += 1
         token = f"#{self._tokens}"
         order = json.dumps({"token": token, "task": task, "arguments": arguments}).encode() + b"\n"

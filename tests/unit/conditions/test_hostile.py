@@ -318,6 +318,7 @@ DATA = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(WORDS), max_size=10).map("".join), DATA)
 def test_any_text_and_data_give_a_value_or_a_condition_error(text: str, data: Any) -> None:
     variables = {"output": data, "ctx": {"a": {"output": data}}, "item": data}

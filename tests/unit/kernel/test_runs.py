@@ -70,6 +70,7 @@ def random_driver(seed: int) -> Driver:
     return Driver(program, random_handler(chance, trouble=trouble), chance=chance)
 
 
+@pytest.mark.slow
 @pytest.mark.shows("D-02", "D-17", "D-22", "D-29", "D-36", "D-40", "D-54", "E-05")
 @pytest.mark.shows("O-02", "O-03", "O-09")
 @given(seeds, st.sampled_from((1, 2_000)))
@@ -96,6 +97,7 @@ def test_random_runs_end_and_keep_all_invariants(seed: int, part: int) -> None:
     run_output(driver.program, state)
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=30)
 def test_random_runs_survive_dying_workers_pauses_and_retries(seed: int) -> None:

@@ -86,6 +86,7 @@ print(digest_plan(encode_plan(compile_workflow(document, catalog).plan)))
 """
 
 
+@pytest.mark.slow
 def test_the_digest_is_the_same_in_every_process() -> None:
     digests = {
         subprocess.run(

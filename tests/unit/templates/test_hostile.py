@@ -98,6 +98,7 @@ def test_deep_data_is_an_error(template: str, output: Any) -> None:
         compile_template(template).render({"a": output, "b": nested(100_000)}, {})
 
 
+@pytest.mark.slow
 def test_comparing_deep_data_is_an_error() -> None:
     with pytest.raises(TemplateError, match="nested too deeply"):
         compile_template("{{ a.output == b.output }}").render(
