@@ -34,6 +34,7 @@ _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
 _INSERT_TOKEN = statement("insert_token")
 _UPDATE_TOKEN = statement("update_token")
+_SETTLE_TOKEN = statement("settle_token")
 _REPAIR_TOKEN = statement("repair_token")
 _WRITE_JOIN = statement("write_join")
 _INSERT_ARRIVAL = statement("insert_arrival")
@@ -320,17 +321,24 @@ class Rows:
 
     def _update_tokens(self, step: Transition) -> None:
         changed: list[Row] = []
+        settled: list[Row] = []
         known = self._known.tokens
         for key in step.changed_tokens:
             entry = self._tokens.get(key)
             if entry is None:  # It is new.
                 continue
             number, token = entry
+            if key in step.settled_tokens:
+                settled.append((token.outcome, token.event, number))
+                known.pop(key, None)
+                continue
             changed.append(_token_change(token, number))
             if token.state == "leased":
                 known[key] = entry
             else:
                 known.pop(key, None)
+        if settled:
+            self._db.executemany(_SETTLE_TOKEN, settled)
         if changed:
             self._db.executemany(_UPDATE_TOKEN, changed)
         for key in step.repaired_tokens:
