@@ -29,6 +29,11 @@ SELECT coalesce(max(id), 0) FROM tokens;
 INSERT INTO tokens ({numbered_token})
 VALUES ({? numbered_token});
 
+-- name: begin_token
+-- The same of a token that begins: it has its defaults in most columns.
+INSERT INTO tokens ({numbered_token})
+VALUES ({begun_values});
+
 -- name: update_token
 UPDATE tokens
 SET {token_change = ?}
