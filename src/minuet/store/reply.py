@@ -23,14 +23,11 @@ def grant(
     token: Token, inputs: Sequence[Output], reads: Sequence[Output], oversize: int = 0
 ) -> Grant:
     """The token as its worker gets it."""
-    return _grant(
-        token,
-        *resolution_of(token.resolution),
-        tuple(inputs),
-        tuple(reads),
-        oversize,
-        damage_of(token.reads),
-    )
+    resolution, timed_out = token.resolution, False
+    if resolution is not None:
+        resolution, timed_out = resolution_of(resolution)
+    damaged = damage_of(token.reads) if token.reads else ""
+    return _grant(token, resolution, timed_out, tuple(inputs), tuple(reads), oversize, damaged)
 
 
 def resolution_of(stored: bytes | None) -> tuple[bytes | None, bool]:

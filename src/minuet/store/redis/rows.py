@@ -257,10 +257,6 @@ _grant = builder(
 )
 
 
-#: The events with what somebody has set, of a token for which nobody has.
-_NOT_SET: Sequence[int] = (0, 0)
-
-
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
     """Tokens taken, as `grant.lua` returns them: fourteen values and their outputs for each."""
     at = 0
@@ -272,12 +268,14 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
         first, oversize = at + 14, values[at + 13]
         middle = first + 4 * values[at + 11]
         at = middle + 4 * values[at + 12]
-        inputs = _outputs(values, first, middle, sent)
+        inputs = _outputs(values, first, middle, sent) if middle > first else ()
         if len(inputs) > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
-        given = _NOT_SET
+        given, edited, timed_out = 0, 0, False
         if skip.__class__ is list:
-            skip, *given = skip
+            skip, given, edited = skip
+        if resolution is not None:
+            resolution, timed_out = resolution_of(resolution)
         # As `grant.lua` says that what the token reads cannot be read.
         damaged = READS if oversize < 0 else ""
         yield _grant(
@@ -290,13 +288,15 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             delivery,
             hop,
             cursor,
-            *resolution_of(resolution),
+            resolution,
+            timed_out,
             slot.decode(),
-            *given,
+            given,
+            edited,
             lease,
             taken_ms,
             inputs,
-            _read_outputs(values, middle, at, sent),
+            _read_outputs(values, middle, at, sent) if at > middle else (),
             max(oversize, 0),
             damaged,
         )

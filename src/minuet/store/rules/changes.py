@@ -96,6 +96,9 @@ class Changes:
         #: Changed runs of which more has changed than the counter and the event number.
         self.rewritten_runs: set[str] = set()
         self.changed_tokens: set[Key] = set()
+        #: Changed tokens of which a result has changed what it always does, and nothing else has
+        #: changed: outcome, event, and that they are done.
+        self.settled_tokens: set[Key] = set()
         self.changed_joins: set[Key] = set()
         self.events: list[EventRecord] = []
         self.arrivals: dict[tuple[Key, str], Arrival] = {}

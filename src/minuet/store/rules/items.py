@@ -61,11 +61,13 @@ class Items(Repairs):
         return None
 
     def _done(self, run: Run, token: Token, item: Done) -> None:
-        more = item.cursor is not None
+        key, more = token.key, item.cursor is not None
         if more:
             token.cursor = item.cursor or 0
             self._make_ready(run, token, self.now_ms)
         else:
+            if not token.slot and key not in self.changed_tokens:
+                self.settled_tokens.add(key)
             self._end_token(run, token, "done", item.outcome)
         # Withdrawing ends tokens of this run, never the token at hand: it has ended above.
         sent, withdrawn = self._deliver_all(
@@ -102,7 +104,7 @@ class Items(Repairs):
             if item.output_bytes:
                 run.output_bytes += item.output_bytes
                 self.rewritten_runs.add(run.run)
-            self.outputs[token.key] = item.output.strip()
+            self.outputs[key] = item.output.strip()
         seq = self._append(run, event)
         token.event = token.event or seq
         if run.counter == 0:

@@ -21,9 +21,8 @@ class Tokens(Slots):
         upto = run.seq + 1
         return tuple([Read(read.node, read.prefix, upto, read.every) for read in reads])
 
-    def _begin_token(self, run: Run, token: Token) -> None:
+    def _begin_token(self, run: Run, key: Key, token: Token) -> None:
         """A new token: it counts."""
-        key = token.key
         self.tokens[key] = token
         self.new_tokens.add(key)
         self.changed_tokens.add(key)
@@ -38,6 +37,7 @@ class Tokens(Slots):
             return False
         self._begin_token(
             run,
+            key,
             Token(
                 run=run.run,
                 node=delivery.node,
@@ -63,6 +63,7 @@ class Tokens(Slots):
         """
         self._begin_token(
             run,
+            (run.run, item.node, scope),
             Token(
                 run=run.run,
                 node=item.node,
@@ -84,6 +85,7 @@ class Tokens(Slots):
         takes it."""
         self._begin_token(
             run,
+            (run.run, UNDO, scope),
             Token(run.run, UNDO, scope, tenant=run.tenant, queue="", due_ms=self.now_ms),
         )
 

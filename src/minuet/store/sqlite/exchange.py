@@ -151,7 +151,7 @@ class ExchangeGroup:
             for take in call.request.take:
                 if not self._take(call, take):
                     break
-        self._rows.insert_tokens(made)
+        self._rows.begin_tokens(made)
         self.made_ready = any(step.tokens[key].state == "ready" for key in step.changed_tokens)
         self._write_sessions(fresh)
         for call in self._calls:

@@ -33,7 +33,9 @@ _INSERT_RUN = statement("insert_run")
 _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
 _INSERT_TOKEN = statement("insert_token")
+_BEGIN_TOKEN = statement("begin_token")
 _UPDATE_TOKEN = statement("update_token")
+_SETTLE_TOKEN = statement("settle_token")
 _REPAIR_TOKEN = statement("repair_token")
 _WRITE_JOIN = statement("write_join")
 _INSERT_ARRIVAL = statement("insert_arrival")
@@ -62,6 +64,7 @@ event_of = decoder(EventRecord, names(EventRecord), DIALECT)
 _run_row = encoder(Run, LISTS["numbered_run"], DIALECT, given=("id",))
 _run_change = encoder(Run, (*LISTS["run_change"], "id"), DIALECT, given=("id",))
 _token_row = encoder(Token, LISTS["numbered_token"], DIALECT, given=("id",))
+_token_begun = encoder(Token, LISTS["begun_token"], DIALECT, given=("id",))
 _token_change = encoder(Token, (*LISTS["token_change"], "id"), DIALECT, given=("id",))
 _token_repair = encoder(Token, (*LISTS["token_repair"], "id"), DIALECT, given=("id",))
 _join_row = encoder(Join, LISTS["join"], DIALECT)
@@ -268,16 +271,30 @@ class Rows:
                 self._known.outputs[key] = output
 
     def insert_tokens(self, tokens: Sequence[Token]) -> None:
-        """Write tokens that are new."""
-        if not tokens:
-            return
+        """Write tokens that are new, in any state."""
+        if tokens:
+            numbered = self._numbered_tokens(tokens)
+            rows = [_token_row(token, number) for number, token in numbered]
+            self._db.executemany(_INSERT_TOKEN, rows)
+
+    def begin_tokens(self, tokens: Sequence[Token]) -> None:
+        """Write tokens that an exchange has made, and perhaps taken or ended since."""
+        begun = [token for token in tokens if not token.outcome]
+        if begun:
+            numbered = self._numbered_tokens(begun)
+            rows = [_token_begun(token, number) for number, token in numbered]
+            self._db.executemany(_BEGIN_TOKEN, rows)
+        if len(begun) < len(tokens):
+            self.insert_tokens([token for token in tokens if token.outcome])
+
+    def _numbered_tokens(self, tokens: Sequence[Token]) -> list[tuple[int, Token]]:
+        """New tokens with their numbers in the file; those that are leased are known from now."""
         first = int(self._db.execute(_LAST_TOKEN_ID).get) + 1
-        rows = []
-        for number, token in enumerate(tokens, start=first):
-            if token.state == "leased":
-                self._known.tokens[token.key] = (number, token)
-            rows.append(_token_row(token, number))
-        self._db.executemany(_INSERT_TOKEN, rows)
+        numbered = list(enumerate(tokens, start=first))
+        for entry in numbered:
+            if entry[1].state == "leased":
+                self._known.tokens[entry[1].key] = entry
+        return numbered
 
     def _insert_runs(self, step: Transition) -> None:
         if not step.new_runs:
@@ -320,17 +337,24 @@ class Rows:
 
     def _update_tokens(self, step: Transition) -> None:
         changed: list[Row] = []
+        settled: list[Row] = []
         known = self._known.tokens
         for key in step.changed_tokens:
             entry = self._tokens.get(key)
             if entry is None:  # It is new.
                 continue
             number, token = entry
+            if key in step.settled_tokens:
+                settled.append((token.outcome, token.event, number))
+                known.pop(key, None)
+                continue
             changed.append(_token_change(token, number))
             if token.state == "leased":
                 known[key] = entry
             else:
                 known.pop(key, None)
+        if settled:
+            self._db.executemany(_SETTLE_TOKEN, settled)
         if changed:
             self._db.executemany(_UPDATE_TOKEN, changed)
         for key in step.repaired_tokens:

@@ -29,9 +29,20 @@ SELECT coalesce(max(id), 0) FROM tokens;
 INSERT INTO tokens ({numbered_token})
 VALUES ({? numbered_token});
 
+-- name: begin_token
+-- The same of a token that begins: it has its defaults in most columns.
+INSERT INTO tokens ({numbered_token})
+VALUES ({begun_values});
+
 -- name: update_token
 UPDATE tokens
 SET {token_change = ?}
+WHERE id = ?;
+
+-- name: settle_token
+-- The same after an ordinary result: naming few columns, it leaves most indexes alone.
+UPDATE tokens
+SET state = 'done', outcome = ?, due_ms = NULL, event = ?
 WHERE id = ?;
 
 -- name: repair_token
