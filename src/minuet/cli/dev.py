@@ -112,7 +112,7 @@ class Developed(Served):
             run = self._sample.run_id
             text = f"a sample runs: {url}/ui/runs/{run}, or minuet runs watch {run} --url {url}"
             self._report("sample", text, run_id=run, workflow=self._sample.workflow)
-        if not (self._arguments.no_open or self._as_json) and _can_open():
+        if not (self._arguments.no_open or self._report.as_json) and _can_open():
             page = f"{url}/ui/" if self._sample is None else f"{url}/ui/runs/{self._sample.run_id}"
             # It may start a program and wait for it.
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

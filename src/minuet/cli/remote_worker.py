@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from argparse import Namespace
 from typing import Any
@@ -16,8 +15,9 @@ from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.output import clean, format_duration, note
+from minuet.cli.output import clean, format_duration
 from minuet.cli.process import StopSignals, handlers_print, run
+from minuet.cli.reporting import Reporter
 from minuet.cli.worker_options import read_worker_options
 from minuet.client.client import make_transport
 from minuet.client.worker import HttpWorker
@@ -73,15 +73,14 @@ class RemoteShift:
         self._worker = worker
         self._arguments = arguments
         self._transport = transport
-        self._as_json: bool = arguments.output == "json"
-        self._out = sys.stdout
+        self._report = Reporter(arguments)
         self.signals = StopSignals(worker.drain_s)
         self.signals.unfinished = worker.unfinished
         self._reported: dict[str, int] = {}
 
     async def work(self) -> int:
         """Register, work, drain, and report what was done."""
-        with logging_to_stderr(self._arguments), handlers_print(to_stderr=self._as_json):
+        with logging_to_stderr(self._arguments), handlers_print(to_stderr=self._report.as_json):
             self.signals.install()
             self._transport.open()
             began = time.monotonic()
@@ -106,14 +105,6 @@ class RemoteShift:
         text = f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}"
         self._report("stopped", text, seconds=round(time.monotonic() - began, 3), **counts)
         return outcomes.COMPLETED
-
-    def _report(self, event: str, text: str, **facts: Any) -> None:
-        """A line for people, or a JSON object on a line of its own."""
-        if self._as_json:
-            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
-            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
-        else:
-            note(f"{time.strftime('%H:%M:%S')} {text}")
 
     def _report_start(self) -> None:
         worker, url = self._worker, self._arguments.store

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from typing import Any
-
-import msgspec
 
 from minuet import outcomes
 from minuet.app.app import App
@@ -19,8 +15,8 @@ from minuet.app.keys import KeyCells
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.app.stores import make_reader, read_age_ms
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.output import note
 from minuet.cli.process import StopSignals, run
+from minuet.cli.reporting import Reporter
 from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
@@ -113,9 +109,7 @@ class Served:
         #: Where the metrics of workers in this process are.
         self._registry = registry
         self._arguments = arguments
-        self._as_json: bool = arguments.output == "json"
-        # What handlers print goes elsewhere with --json; what we print does not.
-        self._out = sys.stdout
+        self._report = Reporter(arguments)
         settings = arguments.settings
         self._access = access_for(
             arguments.host,
@@ -197,11 +191,3 @@ class Served:
         key = "no key is needed" if self._access.is_open else "clients need an API key"
         text = f"serving {url}/ui/ and {url}/api/v1 on {store}; {key}"
         self._report("started", text, url=url, store=store, pid=os.getpid())
-
-    def _report(self, event: str, text: str, **facts: Any) -> None:
-        """A line for people, or a JSON object on a line of its own."""
-        if self._as_json:
-            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
-            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
-        else:
-            note(f"{time.strftime('%H:%M:%S')} {text}")

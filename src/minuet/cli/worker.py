@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from argparse import Namespace
-from typing import Any
 
 import msgspec
 
@@ -23,6 +21,7 @@ from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
 from minuet.cli.process import StopSignals, handlers_print, run
+from minuet.cli.reporting import Reporter
 from minuet.cli.stores import is_memory, is_server
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
@@ -75,9 +74,7 @@ class Shift:
         self._app = app
         self._arguments = arguments
         self._metrics = metrics
-        self._as_json: bool = arguments.output == "json"
-        # What handlers print goes elsewhere with --json; what we print does not.
-        self._out = sys.stdout
+        self._report = Reporter(arguments)
         self.signals = StopSignals(app.options.grace_s)
         self._reported: dict[str, int] = {}
         self._waiting: list[str] = []
@@ -85,7 +82,7 @@ class Shift:
 
     async def work(self) -> int:
         """Open the store, work, drain, and report what was done."""
-        printing = handlers_print(to_stderr=self._as_json)
+        printing = handlers_print(to_stderr=self._report.as_json)
         logged = logging_to_stderr(self._arguments)
         with logged, printing:
             self.signals.install()
@@ -121,21 +118,13 @@ class Shift:
 
     # ── reporting ────────────────────────────────────────────────────────────────────────
 
-    def _report(self, event: str, text: str, **facts: Any) -> None:
-        """A line for people, or a JSON object on a line of its own."""
-        if self._as_json:
-            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
-            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
-        else:
-            note(f"{time.strftime('%H:%M:%S')} {text}")
-
     def _report_start(self, worker: Worker) -> None:
         store = masked(self._arguments.store)
         handlers = self._app.handlers.names()
         chosen = self._arguments.queues
         where = f"queues: {_names(chosen)}" if chosen else f"handlers: {_names(handlers)}"
         durability = self._app.durability
-        if not self._as_json:
+        if not self._report.as_json:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
         served = f"; metrics at {self._metrics}" if self._metrics else ""
         self._report(

@@ -91,9 +91,7 @@ class WorkerServices:
 
     def encode_step(self, context: Context, name: str, value: Any) -> bytes:
         """A step's result as JSON, without secrets."""
-        if context.mask is NO_MASK:
-            return encode_value(value)
-        return mask_output(context.mask, *encode(value), f"step {name!r} of {context}")[0]
+        return encode_step(context, name, value)
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
@@ -177,6 +175,13 @@ def _read_secret(provider: SecretProvider, name: str) -> str:
             f"{kind} returned {type(value).__name__} for the secret {name!r}; a secret is a str"
         )
     return value
+
+
+def encode_step(context: Context, name: str, value: Any) -> bytes:
+    """A step's result as JSON, without secrets."""
+    if context.mask is NO_MASK:
+        return encode_value(value)
+    return mask_output(context.mask, *encode(value), f"step {name!r} of {context}")[0]
 
 
 def mask_output(mask: Mask, data: bytes, value: Json, what: str) -> tuple[bytes, Json]:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from minuet.bridge.values import encode, encode_value
+from minuet.bridge.values import encode
 from minuet.errors import BlobError, HandlerError, LeaseLost, SecretError, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
 from minuet.nodes.context import Context, LlmDefaults
@@ -51,7 +51,7 @@ from minuet.worker.isolation.messages import (
     read_frame,
 )
 from minuet.worker.isolation.places import find_task
-from minuet.worker.services import mask_output
+from minuet.worker.services import encode_step, mask_output
 
 #: How long after its hard limit an attempt lives at most, if the worker cannot kill it any more.
 ORPHAN_S = 10.0
@@ -218,9 +218,7 @@ class ChildServices:
 
     def encode_step(self, context: Context, name: str, value: Any) -> bytes:
         """A step's result as JSON, without secrets."""
-        if context.mask is NO_MASK:
-            return encode_value(value)
-        return mask_output(context.mask, *encode(value), f"step {name!r} of {context}")[0]
+        return encode_step(context, name, value)
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
