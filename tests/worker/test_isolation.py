@@ -289,7 +289,10 @@ async def test_a_handler_that_leaks_is_ended_at_its_limit_of_memory(shared: bool
 
 
 def test_a_process_knows_its_memory() -> None:
-    assert 0 < held_mb() <= peak_mb() < 10_000
+    held, peak = held_mb(), peak_mb()
+
+    # The kernel counts pages in batches, and each figure is rounded down.
+    assert 0 < held <= peak + 1 < 10_000
 
 
 async def test_what_a_handler_has_started_is_killed_with_it(tmp_path: Path) -> None:
