@@ -348,7 +348,10 @@ def test_run_and_show_say_where_in_the_users_code_a_node_failed(folder: Any, min
     assert "\x1b" not in shown.out + ran.err
 
 
-def test_several_runs_are_changed_by_their_ids_or_a_filter(folder: Any, minuet: Any) -> None:
+def test_several_runs_are_changed_by_their_ids_or_a_filter(
+    folder: Any, minuet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     folder.write("wait.yaml", WAIT)
     runs = [minuet("start", "wait.yaml", "--json").json["run_id"] for _ in range(3)]
 
