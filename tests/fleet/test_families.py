@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 from tests.fault import workload
-from tests.fleet.nemesis import Fleet
+from tests.fleet.nemesis import SECONDS_MAX, Fleet
 from tools.services import Postgres, Redis, Server, redis_programs
 
 from minuet.app.app import App
@@ -137,10 +137,15 @@ def count_runs() -> int:
 
 
 async def is_reported(app: App) -> None:
-    """Wait until every end has reached the relatives of its run."""
-    async with asyncio.timeout(60):
-        while await app.store.list_unreported():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    """Wait until every end has reached the relatives of its run, for as long as that goes on."""
+    seen: set[tuple[str, int]] = set()
+    loop, end = asyncio.get_running_loop(), 0.0
+    while rows := await app.store.list_unreported():
+        stands = {(row.run, row.seq) for row in rows}
+        if stands != seen:
+            seen, end = stands, loop.time() + SECONDS_MAX
+        assert loop.time() < end, f"not reported: {sorted(stands)}"
+        await asyncio.sleep(0.05)
 
 
 async def all_runs(app: App) -> list[Any]:

@@ -291,7 +291,9 @@ class FlowRun:
 
 def _off_task(function: Callable[[], None]) -> None:
     """Call something outside of the current task: while the code of a function runs, which has a
-    loop and tasks of its own, no task of this loop may be the current one."""
+    loop and tasks of its own, no task of this loop may be the current one. Python documents the
+    two functions for those who extend asyncio; from 3.14 on a thread has one current task, and
+    not one for each loop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     _leave_task(loop, task)
