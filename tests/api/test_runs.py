@@ -222,7 +222,28 @@ async def test_runs_are_found_by_their_tags(serve: Serve) -> None:
     assert [run["run_id"] for run in by_tag["items"]] == [named]
     assert [run["run_id"] for run in by_team["items"]] == [tagged]
     assert [run["run_id"] for run in by_size["items"]] == [tagged]
-    assert by_none == {"items": [], "next": None}
+    assert (by_none["items"], by_none["next"]) == ([], None)
+
+
+async def test_runs_are_found_by_a_filter_and_counted_by_it(serve: Serve) -> None:
+    async with serve() as site:
+        await site.app.wait(await site.start(SHORT, {"customer": "acme"}))
+        failed = await site.start(FAILING, {"customer": "acme"}, tags={"team": "blue"})
+        await site.app.wait(failed)
+        both = await site.get("/runs", params={"q": "acme age<1h"})
+        one = await site.get("/runs", params={"q": "acme", "status": "FAILED", "tag": "team:blue"})
+        none = await site.get("/runs", params={"since": "2026-01-01", "until": "2026-01-02"})
+        wrong = await site.get("/runs", 422, params={"q": "status:fialed"})
+        counted = await site.get("/runs/histogram", params={"q": "acme", "buckets": 3})
+
+    assert len(both["items"]) == 2
+    assert both["searched"] == {"runs": 2, "outputs": 0, "back_to": None, "complete": True}
+    assert [run["run_id"] for run in one["items"]] == [failed]
+    assert none["items"] == []
+    assert "status:fialed" in wrong["problems"][0]
+    assert counted["counts"] == {"COMPLETED": 1, "FAILED": 1}
+    assert [one["counts"] for one in counted["buckets"]] == [{}, {}, counted["counts"]]
+    assert counted["complete"] is True
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=x", "status=DONE"])
@@ -384,3 +405,25 @@ async def test_runs_of_every_store_are_served(serve: Serve, store_url: str) -> N
         found = await site.get(f"/runs/{run}")
 
     assert found["output"] == {"gate": 1}
+
+
+async def test_several_runs_are_changed_at_once(serve: Serve) -> None:
+    async with serve() as site:
+        runs = [await site.start(WAITING, {"number": n}) for n in range(2)]
+        asked = {"action": "cancel", "q": "workflow:waiting", "preview": True}
+        preview = await site.post("/runs/bulk", asked)
+        paused = await site.post("/runs/bulk", {"action": "pause", "run_ids": runs})
+        again = await site.post("/runs/bulk", {"action": "pause", "run_ids": runs[:1]})
+        kept = await site.post("/runs/bulk/delete", {"run_ids": runs})
+        await site.post("/runs/bulk", {"action": "cancel", "run_ids": runs})
+        deleted = await site.post("/runs/bulk/delete", {"q": "status:cancelled"})
+        left = await site.get("/runs")
+        wrong = await site.post("/runs/bulk", {"action": "cancel"}, 422)
+
+    assert (preview["changed"], preview["preview"]) == (2, True)
+    assert [item["status"] for item in paused["items"]] == ["PAUSED", "PAUSED"]
+    assert (again["changed"], again["refused"]) == (0, 1)
+    assert "cannot be paused" in again["items"][0]["why"]
+    assert (kept["changed"], deleted["changed"]) == (0, 2)
+    assert left["items"] == []
+    assert "either ids or a filter" in wrong["problems"][0]

@@ -153,6 +153,7 @@ async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
         "text": "nobody",
         "name": "nobody",
         "tag": "canary",
+        "action": "pause",
     }
     if (kind, name) == (Workflows, "tag"):
         values["name"] = (await app.workflows.deploy(DOCUMENT)).name

@@ -346,3 +346,26 @@ def test_run_and_show_say_where_in_the_users_code_a_node_failed(folder: Any, min
     assert record["error"]["traceback"] == [frame]
     # What a terminal would obey is not printed.
     assert "\x1b" not in shown.out + ran.err
+
+
+def test_several_runs_are_changed_by_their_ids_or_a_filter(folder: Any, minuet: Any) -> None:
+    folder.write("wait.yaml", WAIT)
+    runs = [minuet("start", "wait.yaml", "--json").json["run_id"] for _ in range(3)]
+
+    looked = minuet("runs", "cancel", "--filter", "workflow:waiting", "--dry-run")
+    asked = minuet("runs", "cancel", "--filter", "workflow:waiting")
+    paused = minuet("runs", "pause", *runs[:2], "--json")
+    again = minuet("runs", "pause", *runs)
+    done = minuet("runs", "cancel", "--filter", "status:open", "--reason", "twice", "--yes")
+    both = minuet("runs", "cancel", runs[0], "--filter", "x")
+    empty = minuet("runs", "cancel", "--filter", " ")
+    deleted = minuet("runs", "delete", "--filter", "status:cancelled", "--yes")
+
+    assert looked.out.count("would be cancelled") == 3
+    assert (asked.code, "Cancel 3 runs of" in asked.err) == (2, True)
+    assert (paused.json["changed"], paused.json["refused"]) == (2, 0)
+    assert (again.code, again.out.count("is PAUSED and cannot be paused")) == (1, 2)
+    assert (done.code, done.out.count("CANCELLED")) == (0, 3)
+    assert both.code == empty.code == 2
+    assert deleted.out.count("deleted") == 3
+    assert minuet("runs", "list", "--json").json == []

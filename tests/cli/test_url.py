@@ -112,6 +112,9 @@ def test_every_command_says_the_same_through_a_server(
     failed = twins("run", "fixed.yaml", *HANDLERS, code=1)
     both("runs", "list", "--limit", "3")
     both("runs", "list", "--stalled", "--json")
+    both("runs", "list", "--filter", "status:failed age<1h", "--json")
+    both("runs", "list", "--filter", "status:nothing", code=2)
+    both("runs", "histogram", "--since", "1h", "--buckets", "2")
     for options in ((), ("--json",)):
         both("runs", "show", failed[0], *options)
         both("runs", "show", failed[0], "--all", *options)
@@ -144,6 +147,8 @@ def test_every_command_says_the_same_through_a_server(
     idle = twins("start", "double.yaml")
     both("runs", "pause", "TWIN", twins=idle)
     both("runs", "resume", "TWIN", twins=idle)
+    both("runs", "pause", *idle, "--dry-run")
+    both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")
     both("signal", "TWIN", "hello", "-d", '{"a": 1}', twins=idle)
     both("runs", "skip", "TWIN", "first", "--why", "no", twins=idle)
 

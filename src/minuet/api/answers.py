@@ -30,9 +30,9 @@ class ProblemAnswer(JsonAnswer):
     media_type = "application/problem+json"
 
 
-def answer_page(items: Iterable[shapes.Shape], after: str | None) -> JsonAnswer:
-    """A page; `after` is the cursor of the next one."""
-    return JsonAnswer({"items": list(items), "next": after})
+def answer_page(items: Iterable[shapes.Shape], after: str | None, **beside: Any) -> JsonAnswer:
+    """A page; `after` is the cursor of the next one. `beside`: other fields."""
+    return JsonAnswer({"items": list(items), "next": after, **beside})
 
 
 def answer_run(run: shapes.Shape, status: int = 200, **headers: str) -> JsonAnswer:

@@ -42,14 +42,16 @@ def describes(
     status: int = 200,
     body: type[Any] | None = None,
     page: bool = False,
+    beside: Mapping[str, Any] | None = None,
     errors: tuple[int, ...] = (),
     example: Any = None,
     media: str = "application/json",
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of a route that say what it takes and answers."""
+    """Arguments of a route that say what it takes and answers; `beside`: fields of a page beside
+    its items, with their types."""
     responses: dict[int | str, dict[str, Any]] = {
-        status: _success(answer, status, page=page, media=media, headers=headers or {})
+        status: _success(answer, status, page, beside or {}, media, headers or {})
     }
     for number in sorted({*errors, 401, 403, 422, 503}):
         responses[number] = {"description": ERRORS[number], "content": _PROBLEM}
@@ -69,7 +71,12 @@ def describes(
 
 
 def _success(
-    answer: Any, status: int, *, page: bool, media: str, headers: Mapping[str, str]
+    answer: Any,
+    status: int,
+    page: bool,
+    beside: Mapping[str, Any],
+    media: str,
+    headers: Mapping[str, str],
 ) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if answer is not None:
@@ -77,13 +84,14 @@ def _success(
         if page:
             schema = {
                 "type": "object",
-                "required": ["items", "next"],
+                "required": ["items", "next", *beside],
                 "properties": {
                     "items": {"type": "array", "items": schema},
                     "next": {
                         "type": ["string", "null"],
                         "description": "The `cursor` of the next page; null: there is none.",
                     },
+                    **{name: _schema(kind) for name, kind in beside.items()},
                 },
             }
         described["content"] = {media: {"schema": schema}}

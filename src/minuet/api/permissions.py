@@ -36,6 +36,9 @@ DESCRIPTION = "/openapi.json"
 NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs": ("operator",),
     "GET /runs": ("viewer",),
+    "GET /runs/histogram": ("viewer",),
+    "POST /runs/bulk": ("operator",),
+    "POST /runs/bulk/delete": ("admin",),
     "POST /workflow": ("editor",),
     "POST /workflow/trigger/{execution_id}": ("operator",),
     "GET /runs/{run_id}": ("viewer",),

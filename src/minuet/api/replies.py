@@ -117,6 +117,67 @@ class ListedRun(RunRow, frozen=True):
     ] = None
 
 
+class Searched(Reply, frozen=True):
+    """How far was looked for runs."""
+
+    runs: Annotated[int, Meta(description="Runs that were looked at for this page.")]
+    outputs: Annotated[int, Meta(description="Those of them whose outputs were read.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not looked at; null: all were.")
+    ]
+    complete: bool
+
+
+class Bucket(Reply, frozen=True, rename={"start": "from"}):
+    """A part of a histogram."""
+
+    start: Moment
+    counts: Annotated[
+        dict[str, int], Meta(description="Runs that were created in it, by their status now.")
+    ]
+
+
+class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
+    """Runs over time."""
+
+    start: Moment
+    end: Moment
+    bucket_ms: int
+    buckets: list[Bucket]
+    counts: Annotated[dict[str, int], Meta(description="All of them, by status.")]
+    counted: Annotated[int, Meta(description="Runs that were looked at.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not counted; null: all were.")
+    ]
+    complete: bool
+
+
+class ChangedRun(Reply, frozen=True):
+    """What became of one of several runs, or would."""
+
+    run_id: str
+    workflow: str | None
+    status: Annotated[
+        Status | None,
+        Meta(description="Before a preview, after a change; null: it is not there."),
+    ]
+    changed: bool
+    why: Annotated[str | None, Meta(description="Why it was not changed, or would not be.")]
+
+
+class ManyChanged(Reply, frozen=True):
+    """What became of several runs, or would."""
+
+    action: Literal["cancel", "pause", "resume", "retry", "delete"]
+    preview: bool
+    changed: int
+    refused: int
+    items: list[ChangedRun]
+    next: Annotated[
+        str | None, Meta(description="Of a filter: the `cursor` of the next runs; null: no more.")
+    ]
+
+
 class Unserved(Reply, frozen=True):
     """A node that is ready, in a queue that no live worker serves."""
 

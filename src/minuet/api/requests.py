@@ -63,6 +63,27 @@ class CancelRun(Body, frozen=True):
     reason: str = "cancelled"
 
 
+class ManyRuns(Body, frozen=True):
+    """Several runs: those with these ids, or the newest that fit a filter."""
+
+    run_ids: Annotated[list[str], Meta(description="Ids of runs.", max_length=1_000)] = []
+    q: Annotated[
+        str, Meta(description="A filter, as for `GET /runs`.", examples=["status:failed age<1h"])
+    ] = ""
+    limit: Annotated[int, Meta(description="Of a filter: at most this many.", ge=1, le=1_000)] = 100
+    cursor: Annotated[str | None, Meta(description="Of a filter: `next` of the last answer.")] = (
+        None
+    )
+    preview: Annotated[bool, Meta(description="Change nothing; say what would happen.")] = False
+
+
+class ChangeRuns(ManyRuns, frozen=True, kw_only=True):
+    """What to do with several runs."""
+
+    action: Literal["cancel", "pause", "resume", "retry"]
+    reason: Annotated[str, Meta(description="Of `cancel`: stored with the runs.")] = "cancelled"
+
+
 class Nothing(Body, frozen=True):
     """No fields."""
 

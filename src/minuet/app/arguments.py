@@ -54,6 +54,9 @@ TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 #: Runs in one page, and inputs in one call of `start_many`.
 PAGE_MAX = 10_000
 
+#: Parts of a histogram.
+BUCKETS_MAX = 500
+
 #: Most ids in one call that goes through them one by one.
 IDS_MAX = 1_000_000
 START_MAX = 100_000
@@ -338,6 +341,7 @@ RULES: dict[str, Rule] = {
     "plan": instance(Plan),
     # Changing.
     "dry_run": instance(bool),
+    "action": one_of("cancel", "pause", "resume", "retry", "delete"),
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),
@@ -368,6 +372,8 @@ RULES: dict[str, Rule] = {
     "upto": optional(whole(0, SEQ_MAX)),
     "limit": whole(1, PAGE_MAX),
     "levels": whole(1, PAGE_MAX),
+    "query": any_text,
+    "buckets": whole(1, BUCKETS_MAX),
     "statuses": lambda value: tuple(_STATUSES(value)),
     "before": optional(any_text),
     "Questions.instances.node": optional(any_text),

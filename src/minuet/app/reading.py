@@ -16,6 +16,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
+from minuet.app.bulk import Changed, ManyChanged
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
@@ -30,6 +31,7 @@ from minuet.app.results import (
     Unserved,
     WaitView,
 )
+from minuet.app.search import Bucket, FoundRuns, Histogram
 from minuet.app.shapes import UNREADABLE, Shape
 from minuet.app.webhooks import WebhookReceiver
 from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
@@ -166,6 +168,40 @@ class RemoteStall(Stall, frozen=True):
 def read_stall(shape: Shape) -> Stall:
     since_ms = at_ms(shape["stalled_at"]) or 0
     return RemoteStall(read_run(shape), since_ms, (), text=shape["stalled"])
+
+
+def read_found_runs(page: Shape) -> FoundRuns:
+    """A page of runs that fit a filter."""
+    items, searched = page["items"], page["searched"]
+    stalls = {one["run_id"]: read_stall(one) for one in items if one.get("stalled") is not None}
+    return FoundRuns(
+        tuple(map(read_run, items)),
+        stalls,
+        page["next"],
+        searched["runs"],
+        searched["outputs"],
+        at_ms(searched["back_to"]),
+    )
+
+
+def read_many_changed(shape: Shape) -> ManyChanged:
+    runs = tuple(
+        Changed(one["run_id"], one["changed"], one["status"], one["workflow"], one["why"] or "")
+        for one in shape["items"]
+    )
+    return ManyChanged(shape["action"], shape["preview"], runs, shape["next"])
+
+
+def read_histogram(shape: Shape) -> Histogram:
+    return Histogram(
+        _read_moment(shape["from"]),
+        _read_moment(shape["to"]),
+        shape["bucket_ms"],
+        tuple(Bucket(_read_moment(one["from"]), one["counts"]) for one in shape["buckets"]),
+        shape["counts"],
+        shape["counted"],
+        at_ms(shape["back_to"]),
+    )
 
 
 #: The fields of events that may have no value at all, which is null in the answer.

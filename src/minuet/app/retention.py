@@ -81,6 +81,39 @@ class Deleted(msgspec.Struct):
     workers: int = 0
 
 
+async def delete_runs(store: Store, tenant: str, runs: Sequence[Run], now_ms: int) -> int:
+    """Delete runs, and before them what their handlers have said: nothing would find it."""
+    for run in runs:
+        await remove_logs(store, tenant, run.run, run.created_ms, run.ended_ms or now_ms)
+    return await store.delete_runs(tenant, sorted(run.run for run in runs))
+
+
+async def find_ancestors(store: Store, tenant: str) -> set[str]:
+    """The runs above open runs, over all levels."""
+    found: set[str] = set()
+    async for page in list_pages(store, tenant, OPEN):
+        for run in page:
+            above = run.parent
+            while above is not None and above not in found:
+                found.add(above)
+                parent = await store.read_run(tenant, above)
+                above = None if parent is None else parent.parent
+    return found
+
+
+async def list_pages(
+    store: Store, tenant: str, statuses: tuple[RunStatus, ...]
+) -> AsyncIterator[list[Run]]:
+    """All runs with these statuses, the newest first."""
+    before = None
+    while True:
+        page = await store.list_runs(tenant, statuses=statuses, before=before, limit=PAGE)
+        yield page
+        if len(page) < PAGE:
+            return
+        before = page[-1].run
+
+
 class Retention:
     """Deletes what is no longer needed, in small steps."""
 
@@ -93,7 +126,7 @@ class Retention:
     async def delete(self, run_ids: Sequence[str], *, dry_run: bool = False) -> Deleted:
         """Delete runs that are over. RunNotFoundError, or RunConflictError for one that is open
         or that an open run names as its parent: then nothing is deleted."""
-        named = await self._ancestors(self._tenant)
+        named = await find_ancestors(self._store, self._tenant)
         found: dict[str, Run] = {}
         for run_id in run_ids:
             run = await find_run(self._store, self._tenant, run_id)
@@ -106,7 +139,9 @@ class Retention:
                 raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
         deleted = Deleted(runs=len(found))
         if not dry_run:
-            deleted.runs = await self._delete_runs(self._tenant, list(found.values()))
+            deleted.runs = await delete_runs(
+                self._store, self._tenant, list(found.values()), self._clock.now_ms()
+            )
         return deleted
 
     @checked
@@ -126,8 +161,8 @@ class Retention:
         latest_ms = self._clock.now_ms() - duration_ms(older_than)
         deleted = Deleted()
         for tenant in [self._tenant] if tenants is None else tenants:
-            named = await self._ancestors(tenant)
-            async for page in self._pages(tenant, _OVER):
+            named = await find_ancestors(self._store, tenant)
+            async for page in list_pages(self._store, tenant, _OVER):
                 doomed = []
                 for run in page:
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
@@ -143,40 +178,11 @@ class Retention:
                     if dry_run:
                         deleted.runs += len(some)
                     else:
-                        deleted.runs += await self._delete_runs(tenant, some)
+                        deleted.runs += await delete_runs(
+                            self._store, tenant, some, self._clock.now_ms()
+                        )
                     yield deleted
         yield deleted
-
-    async def _delete_runs(self, tenant: str, runs: Sequence[Run]) -> int:
-        """Delete runs, and before them what their handlers have said: nothing would find it."""
-        now_ms = self._clock.now_ms()
-        for run in runs:
-            until_ms = run.ended_ms or now_ms
-            await remove_logs(self._store, tenant, run.run, run.created_ms, until_ms)
-        return await self._store.delete_runs(tenant, sorted(run.run for run in runs))
-
-    async def _ancestors(self, tenant: str) -> set[str]:
-        """The runs above open runs, over all levels."""
-        found: set[str] = set()
-        async for page in self._pages(tenant, OPEN):
-            for run in page:
-                above = run.parent
-                while above is not None and above not in found:
-                    found.add(above)
-                    parent = await self._store.read_run(tenant, above)
-                    above = None if parent is None else parent.parent
-        return found
-
-    async def _pages(
-        self, tenant: str, statuses: tuple[RunStatus, ...]
-    ) -> AsyncIterator[list[Run]]:
-        before = None
-        while True:
-            page = await self._store.list_runs(tenant, statuses=statuses, before=before, limit=PAGE)
-            yield page
-            if len(page) < PAGE:
-                return
-            before = page[-1].run
 
     # ── what belongs to no run ──────────────────────────────────────────────────────────
 

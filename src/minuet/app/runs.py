@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, overload
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.bulk import BulkAction, ManyChanged, change_many
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
@@ -476,6 +477,36 @@ class Runs(Repairing):
         value = await keep_value(self._behind, run_id, data, "data")
         signal_id = idempotency_key or self._behind.engine.ids.token()
         return await change_run(self._behind, run_id, SendSignal(name, signal_id, value))
+
+    @checked
+    async def change_many(
+        self,
+        action: BulkAction,
+        run_ids: Iterable[str] = (),
+        *,
+        query: str = "",
+        before: str | None = None,
+        limit: int = 100,
+        reason: str = CANCEL_REASON,
+        dry_run: bool = False,
+    ) -> ManyChanged:
+        """Cancel, pause, resume, retry or delete runs: those with these ids, or the newest that fit
+        a filter. Each is changed on its own, and the answer says of each what became of it.
+
+        With `dry_run`, nothing is changed. `before` is `next` of the last answer.
+        """
+        self._behind.check_open()
+        return await change_many(
+            self,
+            self._behind,
+            action,
+            list(run_ids),
+            query,
+            before=before,
+            limit=limit,
+            reason=reason,
+            dry_run=dry_run,
+        )
 
     @checked
     async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:

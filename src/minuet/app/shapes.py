@@ -31,6 +31,7 @@ from minuet.types import Json
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.audit import AuditEntry
+    from minuet.app.bulk import ManyChanged
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.results import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Unserved,
         WaitView,
     )
+    from minuet.app.search import FoundRuns, Histogram
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -116,6 +118,58 @@ def row(run: Run) -> Shape:
         "started_at": moment(run.started_ms),
         "ended_at": moment(run.ended_ms),
         "duration_ms": duration_ms,
+    }
+
+
+def found_run(run: Run, stall: Stall | None) -> Shape:
+    """A run that fits a filter; how it stalls, if that was asked for."""
+    return row(run) if stall is None else stalled(stall)
+
+
+def searched(found: FoundRuns) -> Shape:
+    """How far was looked for runs."""
+    return {
+        "runs": found.searched,
+        "outputs": found.outputs,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.next is None,
+    }
+
+
+def histogram(found: Histogram) -> Shape:
+    """Runs over time."""
+    return {
+        "from": moment(found.from_ms),
+        "to": moment(found.to_ms),
+        "bucket_ms": found.bucket_ms,
+        "buckets": [
+            {"from": moment(one.from_ms), "counts": dict(one.counts)} for one in found.buckets
+        ],
+        "counts": dict(found.counts),
+        "counted": found.counted,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.back_to_ms is None,
+    }
+
+
+def many_changed(found: ManyChanged) -> Shape:
+    """What became of several runs, or would."""
+    return {
+        "action": found.action,
+        "preview": found.is_preview,
+        "changed": sum(one.is_changed for one in found.runs),
+        "refused": sum(not one.is_changed for one in found.runs),
+        "items": [
+            {
+                "run_id": one.run_id,
+                "workflow": one.workflow,
+                "status": one.status,
+                "changed": one.is_changed,
+                "why": one.why or None,
+            }
+            for one in found.runs
+        ],
+        "next": found.next,
     }
 
 

@@ -208,6 +208,11 @@ def format_clock(at_ms: int) -> str:
     return format_moment(at_ms)[11:]
 
 
+def workflow_text(workflow: str, version: int | None) -> str:
+    """A run's workflow, and its version if it was deployed."""
+    return clean(workflow if version is None else f"{workflow}@{version}")
+
+
 def trace_text(error: dict[str, Any] | None) -> str:
     """Where an error came from, in lines; "" if it is not known."""
     return clean("\n".join(trace_lines(error)))

@@ -12,7 +12,8 @@ import msgspec
 from minuet import outcomes
 from minuet.app.app import Facade
 from minuet.app.retention import GRACE_S, Deleted
-from minuet.cli.output import clean, note, print_json
+from minuet.cli.bulk import change_many, confirm
+from minuet.cli.output import note, print_json
 from minuet.cli.stores import find_run, with_app
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked
@@ -24,15 +25,19 @@ REPORT_PLAIN_S = 5.0
 
 def delete_runs(arguments: Namespace) -> int:
     """Delete runs that are over."""
+    if arguments.filter is not None:
+        if arguments.runs or arguments.older_than is not None or arguments.status:
+            raise ConfigError("--filter says which runs: name none, and no other option")
+        return change_many(arguments, "delete", {})
     if bool(arguments.runs) == (arguments.older_than is not None):
-        raise ConfigError("name the runs to delete, or use --older-than AGE")
+        raise ConfigError("name the runs to delete, or use --older-than AGE or --filter FILTER")
     if arguments.runs and arguments.status:
         raise ConfigError("--status goes with --older-than")
 
     async def work(app: Facade) -> Deleted:
         found = await _delete_runs(app, arguments, dry_run=True)
         if not arguments.dry_run and found.runs:
-            _confirm(arguments, f"Delete {_count(found.runs, 'run')} of {masked(arguments.store)}?")
+            confirm(arguments, f"Delete {_count(found.runs, 'run')} of {masked(arguments.store)}?")
             found = await _delete_runs(app, arguments, dry_run=False)
         return found
 
@@ -68,7 +73,7 @@ def collect(arguments: Namespace) -> int:
 
             runs = await _follow(deleting(dry_run=True), quiet=True)
             if not arguments.dry_run and runs.runs:
-                _confirm(
+                confirm(
                     arguments, f"Delete {_count(runs.runs, 'run')} of {masked(arguments.store)}?"
                 )
                 runs = await _follow(deleting(dry_run=False))
@@ -78,19 +83,6 @@ def collect(arguments: Namespace) -> int:
         return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
 
     return _print(arguments, with_app(arguments, work), runs_only=False)
-
-
-def _confirm(arguments: Namespace, question: str) -> None:
-    """Ask for confirmation; ConfigError where there is no terminal to ask."""
-    if arguments.yes:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()) or arguments.output == "json":
-        raise ConfigError(
-            f"{question} Add --yes to do it, or --dry-run to see what would be deleted."
-        )
-    print(f"{clean(question)} It cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise ConfigError("nothing was deleted")
 
 
 async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> Deleted:

@@ -20,6 +20,12 @@ from minuet.cli.parser import (
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING", *ENDED)
 
+FILTERS = """\
+A filter is words that must all fit a run: status:failed workflow:order tag:customer:acme
+'age<1h' 'took>5s' is:stalled is:child by:NAME parent:RUN run:ID error:TEXT input:TEXT
+output:TEXT, or a text that may be anywhere. `-` before a word means that it must not fit, commas
+separate alternatives, and * stands for anything."""
+
 
 def add_runs(commands: Commands[Parser]) -> None:
     group = commands.add_parser(
@@ -29,18 +35,16 @@ def add_runs(commands: Commands[Parser]) -> None:
         allow_abbrev=False,
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
-    parser = add(verbs, "list", "runs:list_runs", "list runs, the newest first")
-    parser.add_argument(
-        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
-    )
-    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
-    parser.add_argument(
-        "--stalled",
-        action="store_true",
-        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
-    )
+    parser = add(verbs, "list", "searching:list_runs", "list runs, the newest first", FILTERS)
+    _add_filter(parser)
     parser.add_argument(
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
+    )
+    add_place(parser)
+    parser = add(verbs, "histogram", "searching:histogram", "count runs over time", FILTERS)
+    _add_filter(parser)
+    parser.add_argument(
+        "--buckets", metavar="N", type=count, default=24, help="how many parts (default: 24)"
     )
     add_place(parser)
     parser = add(
@@ -92,11 +96,11 @@ def add_runs(commands: Commands[Parser]) -> None:
     _add_about(
         verbs, "export", "testing:export", "print a run with all that belongs to it, as JSON"
     )
-    parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
+    parser = _add_changes(verbs, "cancel", "end runs as CANCELLED")
     parser.add_argument("--reason", help="stored with the run (default: cancelled)")
-    _add_change(verbs, "pause", "start nothing more of a run")
-    _add_change(verbs, "resume", "continue a paused run")
-    parser = _add_change(verbs, "retry", "run again what failed or was cut off in a run")
+    _add_changes(verbs, "pause", "start nothing more of runs")
+    _add_changes(verbs, "resume", "continue paused runs")
+    parser = _add_changes(verbs, "retry", "run again what failed or was cut off in runs")
     parser.add_argument(
         "--undone",
         action="store_true",
@@ -123,12 +127,13 @@ def add_runs(commands: Commands[Parser]) -> None:
         "delete",
         "retention:delete_runs",
         "delete runs that are over",
-        "Delete runs that are over, with all that belongs to them: those named, or with\n"
-        "--older-than those that ended longer ago. Open runs are kept, and so are the parents\n"
-        "of open runs.",
+        "Delete runs that are over, with all that belongs to them: those named, with\n"
+        "--older-than those that ended longer ago, with --filter those that fit it. Open runs\n"
+        "are kept, and so are the parents of open runs.",
     )
     parser.add_argument("runs", metavar="RUN", nargs="*", help="whole run id")
     add_older_than(parser, "delete runs that ended longer ago than this, such as 30d, 12h or 45m")
+    add_many(parser)
     parser.add_argument(
         "--status",
         choices=ENDED,
@@ -141,11 +146,72 @@ def add_runs(commands: Commands[Parser]) -> None:
     add_place(parser)
 
 
+def _add_filter(parser: Parser) -> None:
+    """Which runs: a filter, and options that say a part of it each."""
+    parser.add_argument("--filter", metavar="FILTER", default="", help="only runs that fit it")
+    parser.add_argument(
+        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
+    )
+    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--tag",
+        metavar="TAG",
+        help="only runs that were started by this tag of their workflow, or NAME:VALUE: only runs "
+        "with this tag",
+    )
+    parser.add_argument("--parent", metavar="RUN", help="only child runs of this run")
+    parser.add_argument(
+        "--since", metavar="TIME", help="only runs created since then: 45m, 12h, 2026-11-17"
+    )
+    parser.add_argument("--until", metavar="TIME", help="only runs created until then")
+    parser.add_argument(
+        "--stalled",
+        action="store_true",
+        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
+    )
+
+
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
     parser = add(verbs, name, function, summary)
     parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
     add_place(parser)
     return parser
+
+
+def _add_changes(verbs: Commands[Parser], name: str, summary: str) -> Parser:
+    """A change of one run, or of several."""
+    parser = add(verbs, name, f"runs:{name}", summary)
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="*", help="run id, or its unambiguous beginning"
+    )
+    add_many(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing; say what would happen"
+    )
+    parser.add_argument(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="with --filter: do not ask; needed without a terminal",
+    )
+    add_place(parser)
+    return parser
+
+
+def add_many(parser: Parser) -> None:
+    """Which runs, if there are several."""
+    parser.add_argument(
+        "--filter",
+        metavar="FILTER",
+        help="all runs that fit it, instead of RUN (`minuet runs list --help`)",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=count,
+        default=100,
+        help="with --filter: at most this many, the newest (default: 100)",
+    )
 
 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:

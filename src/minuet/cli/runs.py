@@ -9,12 +9,14 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.bulk import BulkAction
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.advice import advise
 from minuet.cli.approvals import decide_command, people
+from minuet.cli.bulk import change_many
 from minuet.cli.handlers import goes_on
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -24,79 +26,22 @@ from minuet.cli.output import (
     format_clock,
     format_duration,
     format_moment,
-    format_short_age,
     paint,
     print_json,
     print_table,
     trace_text,
+    workflow_text,
 )
 from minuet.cli.signal import signal_command, signals_in
 from minuet.cli.steps import print_steps, wait_text
 from minuet.cli.stores import find_run, find_to_change, with_app
+from minuet.errors import ConfigError
 
 #: Begins a reason that names the error of a node.
 OWN_ERROR = "its error: "
 
 #: Steps of a durable function that are shown with a run; `runs show RUN NODE` shows all.
 STEPS_SHOWN_MAX = 40
-
-
-def list_runs(arguments: Namespace) -> int:
-    """List runs, the newest first."""
-
-    async def ask(app: Facade) -> None:
-        if arguments.stalled:
-            _print_stalled(arguments, await app.runs.stalled(limit=arguments.limit))
-            return
-        found = await app.runs.list(
-            statuses=tuple(arguments.status), workflow=arguments.workflow, limit=arguments.limit
-        )
-        if arguments.output == "json":
-            print_json([shapes.row(run) for run in found])
-        elif not found:
-            print("There are no such runs.")
-        else:
-            rows = [
-                (
-                    run.run,
-                    run.status,
-                    _workflow_text(run.workflow, run.version),
-                    format_short_age(run.created_ms),
-                    format_duration((run.ended_ms or run.created_ms) - run.created_ms)
-                    if run.ended_ms
-                    else "",
-                    brief(error_text(run.error), 60),
-                )
-                for run in found
-            ]
-            print_table(
-                ("run", "status", "workflow", "age", "took", "error"), rows, names=("workflow",)
-            )
-
-    return _ask(arguments, ask)
-
-
-def _print_stalled(arguments: Namespace, found: list[Any]) -> None:
-    if arguments.output == "json":
-        print_json([{**shapes.row(one.run), "stalled": one.explain()} for one in found])
-    elif not found:
-        print("No run is stalled.")
-    else:
-        rows = [
-            (
-                one.run.run,
-                _workflow_text(one.run.workflow, one.run.version),
-                format_short_age(one.since_ms),
-                clean(one.explain()),
-            )
-            for one in found
-        ]
-        print_table(("run", "workflow", "since", "why"), rows, names=("workflow",))
-
-
-def _workflow_text(workflow: str, version: int | None) -> str:
-    """A run's workflow, and its version if it was deployed."""
-    return clean(workflow if version is None else f"{workflow}@{version}")
 
 
 def show(arguments: Namespace) -> int:
@@ -234,25 +179,34 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def cancel(arguments: Namespace) -> int:
-    """End a run as CANCELLED."""
+    """End runs as CANCELLED."""
     options = {} if arguments.reason is None else {"reason": arguments.reason}
-    return _change(arguments, lambda app, run: app.cancel(run, **options))
+    return _change_some(arguments, "cancel", options)
 
 
 def pause(arguments: Namespace) -> int:
-    """Pause a run: start nothing more of it."""
-    return _change(arguments, lambda app, run: app.runs.pause(run))
+    """Pause runs: start nothing more of them."""
+    return _change_some(arguments, "pause", {})
 
 
 def resume(arguments: Namespace) -> int:
-    """Continue a paused run."""
-    return _change(arguments, lambda app, run: app.runs.resume(run))
+    """Continue paused runs."""
+    return _change_some(arguments, "resume", {})
 
 
 def retry(arguments: Namespace) -> int:
-    """Open the next generation of a run."""
-    undone: bool = arguments.undone
-    return _change(arguments, lambda app, run: app.runs.retry(run, undone=undone))
+    """Open the next generation of runs."""
+    return _change_some(arguments, "retry", {"undone": True} if arguments.undone else {})
+
+
+def _change_some(arguments: Namespace, action: BulkAction, options: dict[str, Any]) -> int:
+    """Change one run, or several."""
+    if len(arguments.runs) != 1 or arguments.filter is not None or arguments.dry_run:
+        if "undone" in options:
+            raise ConfigError("--undone goes with one run")
+        return change_many(arguments, action, options)
+    (arguments.run,) = arguments.runs
+    return _change(arguments, lambda app, run: getattr(app.runs, action)(run, **options))
 
 
 def rollback(arguments: Namespace) -> int:
@@ -302,7 +256,7 @@ def _print_instances(arguments: Namespace, found: dict[str, NodeResult]) -> None
 def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) -> None:
     took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
     generation = f", generation {result.generation}" if result.generation > 1 else ""
-    workflow = _workflow_text(result.workflow, result.version)
+    workflow = workflow_text(result.workflow, result.version)
     print(f"{workflow}: {paint(result.status)}{took}  (run {result.run_id}{generation})")
     if result.error and result.error.get("message") != "cancelled":
         title = "reason" if result.status == "CANCELLED" else "error"

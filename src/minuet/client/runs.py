@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from minuet.app import reading
+from minuet.app.bulk import BulkAction, ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
@@ -29,12 +30,13 @@ from minuet.app.results import (
 )
 from minuet.app.retention import Deleted
 from minuet.app.runs import Runs
+from minuet.app.search import FoundRuns, Histogram
 from minuet.app.watch import Program, Watch, read_program
 from minuet.bridge.history import LEVELS_MAX
 from minuet.bridge.recording import Recording, read_recording
 from minuet.bridge.stalls import Stall
 from minuet.bridge.values import to_plain
-from minuet.client.base import Remote, only_local, pages, remote
+from minuet.client.base import PAGE_MAX, Remote, only_local, pages, remote
 from minuet.client.transport import Transport, path_of
 from minuet.errors import RunConflictError, RunNotFoundError, RunTimeoutError
 from minuet.events import Event, Place
@@ -236,6 +238,25 @@ class RemoteRuns(Remote, Runs):
         path = _path(run_id, "nodes", node, repair)
         return reading.read_run(await self._post(path, body))
 
+    async def change_many(
+        self,
+        action: BulkAction,
+        run_ids: Iterable[str] = (),
+        *,
+        query: str = "",
+        before: str | None = None,
+        limit: int = 100,
+        reason: str = CANCEL_REASON,
+        dry_run: bool = False,
+    ) -> ManyChanged:
+        """Cancel, pause, resume, retry or delete runs, each on its own."""
+        body: dict[str, Any] = {"run_ids": builtins.list(run_ids), "q": query, "cursor": before}
+        body |= {"limit": min(limit, PAGE_MAX), "preview": dry_run}
+        if action == "delete":
+            return reading.read_many_changed(await self._post("/runs/bulk/delete", body))
+        body |= {"action": action, "reason": reason}
+        return reading.read_many_changed(await self._post("/runs/bulk", body))
+
     async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:
         """Delete runs that are over, with all that belongs to them.
 
@@ -278,6 +299,18 @@ class RemoteRuns(Remote, Runs):
             self._get, "/runs", limit, status=statuses, workflow=workflow, before=before
         )
         return [reading.read_run(shape) for shape in found]
+
+    async def search(
+        self, query: str = "", *, before: str | None = None, limit: int = 100
+    ) -> FoundRuns:
+        """Runs that fit a filter, the newest first."""
+        page = await self._get("/runs", q=query, cursor=before, limit=min(limit, PAGE_MAX))
+        return reading.read_found_runs(page)
+
+    async def histogram(self, query: str = "", *, buckets: int = 60) -> Histogram:
+        """How many runs that fit a filter were created in each part of a time."""
+        shape = await self._get("/runs/histogram", q=query, buckets=buckets)
+        return reading.read_histogram(shape)
 
     async def count(self) -> RunCounts:
         """How many runs are open, by status, and how many dead letters are pending."""
@@ -371,8 +404,8 @@ class RemoteRuns(Remote, Runs):
 
     async def stalled(self, *, limit: int = 100) -> builtins.list[Stall]:
         """Runs that wait for nobody, and to which nothing has happened for long."""
-        page = await self._get("/runs", stalled=True, limit=min(limit, 1_000))
-        return [reading.read_stall(shape) for shape in page["items"]]
+        found = await pages(self._get, "/runs", limit, stalled=True)
+        return [reading.read_stall(shape) for shape in found]
 
     async def stall(self, run_id: str) -> Stall | None:
         """How a run stalls: since when, and why; None: it does not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -15,76 +15,94 @@ from minuet.api.bodies import expected_seq, read_body
 from minuet.api.context import Here
 from minuet.api.describing import describes
 from minuet.api.errors import PreconditionError
-from minuet.api.parameters import Cursor, IfMatch, Limit, RunId
+from minuet.api.parameters import Cursor, IfMatch, Limit, RunId, RunQuery
 from minuet.api.showing import show_run
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.arguments import BUCKETS_MAX
+from minuet.app.bulk import BulkAction
 from minuet.app.finder import Run
 from minuet.errors import RunConflictError
 
 router = APIRouter(tags=["runs"])
 
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 
-#: Runs looked through for one page of a tag.
-SEARCHED_MAX = 10_000
-
-
-@router.get("/runs", **describes(replies.ListedRun, page=True))
+@router.get(
+    "/runs", **describes(replies.ListedRun, page=True, beside={"searched": replies.Searched})
+)
 async def list_runs(
     facade: Here,
-    status: Annotated[list[Status], Query(description="Only these; repeatable.")] = [],  # noqa: B006
-    workflow: Annotated[str | None, Query(description="Only runs of this workflow.")] = None,
-    tag: Annotated[
-        str | None,
-        Query(
-            description="Only runs that were started by this tag of their workflow, or `name:value`"
-            ": only runs that have this tag."
-        ),
-    ] = None,
+    wanted: RunQuery,
     before: Annotated[str | None, Query(description="Only runs older than this one.")] = None,
-    stalled: Annotated[
-        bool,
-        Query(
-            description="Only runs that wait for nobody, and to which nothing happens. The other "
-            "filters do not count, and there is one page."
-        ),
-    ] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Runs, the newest first, without their nodes and outputs.
 
-    A page of runs with a tag may be short, or empty, although there is a next one.
+    A page may be short, or empty, although there is a next one: `searched` says how far it goes.
     """
-    if stalled:
-        return answer_page(map(shapes.stalled, await facade.runs.stalled(limit=limit)), None)
-    after: str | None = cursor or before
-    found: list[shapes.Shape] = []
-    searched = 0
-    while True:
-        page = await facade.runs.list(
-            statuses=tuple(status), workflow=workflow, before=after, limit=limit
-        )
-        searched += len(page)
-        for run in page:
-            after = run.run
-            if tag is None or _has_tag(run, tag):
-                found.append(shapes.row(run))
-                if len(found) == limit:
-                    break
-        if len(page) < limit and len(found) < limit:
-            return answer_page(found, None)
-        if len(found) == limit or searched >= SEARCHED_MAX:
-            return answer_page(found, after)
+    found = await facade.runs.search(wanted, before=cursor or before, limit=limit)
+    items = [shapes.found_run(run, found.stalls.get(run.run)) for run in found.runs]
+    return answer_page(items, found.next, searched=shapes.searched(found))
 
 
-def _has_tag(run: Run, tag: str) -> bool:
-    name, colon, value = tag.partition(":")
-    if not colon:
-        return run.tag == tag
-    found = run.tags.get(name)
-    return found is not None and value == (found if isinstance(found, str) else str(found))
+@router.get("/runs/histogram", **describes(replies.Histogram))
+async def get_histogram(
+    facade: Here,
+    wanted: RunQuery,
+    buckets: Annotated[int, Query(ge=1, le=BUCKETS_MAX, description="How many parts.")] = 60,
+) -> Response:
+    """How many runs were created in each part of the time from `since` to `until`, by their status
+    now. Without these, it is the last day.
+
+    At most 50,000 runs are counted, the newest; `complete` says whether these were all.
+    """
+    found = await facade.runs.histogram(wanted, buckets=buckets)
+    return JsonAnswer(shapes.histogram(found))
+
+
+@router.post(
+    "/runs/bulk",
+    **describes(
+        replies.ManyChanged,
+        body=requests.ChangeRuns,
+        example={"action": "cancel", "q": "workflow:order status:paused", "preview": True},
+    ),
+)
+async def change_runs(request: Request, facade: Here) -> Response:
+    """Cancel, pause, resume or retry several runs. Each is changed on its own, and the answer says
+    of each what became of it."""
+    asked = await read_body(request, requests.ChangeRuns)
+    return await _change_many(facade, asked, asked.action, reason=asked.reason or "cancelled")
+
+
+@router.post(
+    "/runs/bulk/delete",
+    **describes(
+        replies.ManyChanged,
+        body=requests.ManyRuns,
+        example={"q": "status:completed age>30d", "preview": True},
+    ),
+)
+async def delete_runs(request: Request, facade: Here) -> Response:
+    """Delete several runs that are over, with all that belongs to them."""
+    asked = await read_body(request, requests.ManyRuns)
+    return await _change_many(facade, asked, "delete")
+
+
+async def _change_many(
+    facade: Facade, asked: requests.ManyRuns, action: BulkAction, **options: Any
+) -> Response:
+    found = await facade.runs.change_many(
+        action,
+        asked.run_ids,
+        query=asked.q,
+        before=asked.cursor,
+        limit=asked.limit,
+        dry_run=asked.preview,
+        **options,
+    )
+    return JsonAnswer(shapes.many_changed(found))
 
 
 @router.get(
