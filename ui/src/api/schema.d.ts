@@ -15,7 +15,7 @@ export interface paths {
          * List Runs
          * @description Runs, the newest first, without their nodes and outputs.
          *
-         *     A page of runs with a tag may be short, or empty, although there is a next one.
+         *     A page may be short, or empty, although there is a next one: `searched` says how far it goes.
          */
         get: operations["list_runs"];
         put?: never;
@@ -93,6 +93,70 @@ export interface paths {
          *     started. One that is RUNNING or PAUSED is refused (409).
          */
         post: operations["trigger_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/histogram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Histogram
+         * @description How many runs were created in each part of the time from `since` to `until`, by their status
+         *     now. Without these, it is the last day.
+         *
+         *     At most 50,000 runs are counted, the newest; `complete` says whether these were all.
+         */
+        get: operations["get_histogram"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change Runs
+         * @description Cancel, pause, resume or retry several runs. Each is changed on its own, and the answer says
+         *     of each what became of it.
+         */
+        post: operations["change_runs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/bulk/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete Runs
+         * @description Delete several runs that are over, with all that belongs to them.
+         */
+        post: operations["delete_runs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1200,6 +1264,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description Who you are according to what you have sent, and what you may do.
+         */
+        get: operations["who_am_i"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/keys/{id}": {
         parameters: {
             query?: never;
@@ -1351,6 +1435,8 @@ export interface components {
             created_at: string;
             decided_at: string | null;
             timeout_at: string | null;
+            /** @description What follows when the time is over; null: it waits forever. */
+            at_timeout: ("approve" | "fail" | "reassign" | "reject") | null;
             approval_ui_url: string | null;
         };
         /**
@@ -1390,12 +1476,80 @@ export interface components {
             bytes: number;
         };
         /**
+         * Bucket
+         * @description A part of a histogram.
+         */
+        Bucket: {
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            from: string;
+            /** @description Runs that were created in it, by their status now. */
+            counts: {
+                [key: string]: number;
+            };
+        };
+        /**
          * CancelRun
          * @description Why a run is cancelled.
          */
         CancelRun: {
             /** @default cancelled */
             reason: string;
+        };
+        /**
+         * ChangeRuns
+         * @description What to do with several runs.
+         */
+        ChangeRuns: {
+            /**
+             * @description Ids of runs.
+             * @default []
+             */
+            run_ids: string[];
+            /**
+             * @description A filter, as for `GET /runs`.
+             * @default
+             * @example status:failed age<1h
+             */
+            q: string;
+            /**
+             * @description Of a filter: at most this many.
+             * @default 100
+             */
+            limit: number;
+            /**
+             * @description Of a filter: `next` of the last answer.
+             * @default null
+             */
+            cursor: string | null;
+            /**
+             * @description Change nothing; say what would happen.
+             * @default false
+             */
+            preview: boolean;
+            /** @enum {unknown} */
+            action: "cancel" | "pause" | "resume" | "retry";
+            /**
+             * @description Of `cancel`: stored with the runs.
+             * @default cancelled
+             */
+            reason: string;
+        };
+        /**
+         * ChangedRun
+         * @description What became of one of several runs, or would.
+         */
+        ChangedRun: {
+            run_id: string;
+            workflow: string | null;
+            /** @description Before a preview, after a change; null: it is not there. */
+            status: ("CANCELLED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "PAUSED" | "PENDING" | "RUNNING") | null;
+            changed: boolean;
+            /** @description Why it was not changed, or would not be. */
+            why: string | null;
         };
         /**
          * ChildRun
@@ -1740,6 +1894,35 @@ export interface components {
             since: string;
         };
         /**
+         * Histogram
+         * @description Runs over time.
+         */
+        Histogram: {
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            to: string;
+            bucket_ms: number;
+            buckets: components["schemas"]["Bucket"][];
+            /** @description All of them, by status. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description Runs that were looked at. */
+            counted: number;
+            /** @description Runs older than this were not counted; null: all were. */
+            back_to: string | null;
+            complete: boolean;
+        };
+        /**
          * KeepStep
          * @description The result of a step.
          */
@@ -1907,6 +2090,52 @@ export interface components {
             /** @description `debug` to `critical`, or `stdout` or `stderr`. */
             level: string;
             text: string;
+        };
+        /**
+         * ManyChanged
+         * @description What became of several runs, or would.
+         */
+        ManyChanged: {
+            /** @enum {unknown} */
+            action: "cancel" | "delete" | "pause" | "resume" | "retry";
+            preview: boolean;
+            changed: number;
+            refused: number;
+            items: components["schemas"]["ChangedRun"][];
+            /** @description Of a filter: the `cursor` of the next runs; null: no more. */
+            next: string | null;
+        };
+        /**
+         * ManyRuns
+         * @description Several runs: those with these ids, or the newest that fit a filter.
+         */
+        ManyRuns: {
+            /**
+             * @description Ids of runs.
+             * @default []
+             */
+            run_ids: string[];
+            /**
+             * @description A filter, as for `GET /runs`.
+             * @default
+             * @example status:failed age<1h
+             */
+            q: string;
+            /**
+             * @description Of a filter: at most this many.
+             * @default 100
+             */
+            limit: number;
+            /**
+             * @description Of a filter: `next` of the last answer.
+             * @default null
+             */
+            cursor: string | null;
+            /**
+             * @description Change nothing; say what would happen.
+             * @default false
+             */
+            preview: boolean;
         };
         /**
          * MoveTag
@@ -2368,6 +2597,19 @@ export interface components {
             duration_ms: number | null;
         };
         /**
+         * Searched
+         * @description How far was looked for runs.
+         */
+        Searched: {
+            /** @description Runs that were looked at for this page. */
+            runs: number;
+            /** @description Those of them whose outputs were read. */
+            outputs: number;
+            /** @description Runs older than this were not looked at; null: all were. */
+            back_to: string | null;
+            complete: boolean;
+        };
+        /**
          * SendSignal
          * @description A signal.
          */
@@ -2382,6 +2624,20 @@ export interface components {
              * @default null
              */
             idempotency_key: string | null;
+        };
+        /**
+         * Sender
+         * @description Who sends a request, and what it may do.
+         */
+        Sender: {
+            /** @description null: nobody knows; the request may say so. */
+            name: string | null;
+            tenant: string;
+            /** @description With those that they include. */
+            roles: ("admin" | "approver" | "editor" | "operator" | "viewer" | "worker")[];
+            groups: string[];
+            /** @description It may act in the name of others. */
+            trusted: boolean;
         };
         /**
          * SetOutput
@@ -2742,20 +2998,28 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
+                /** @description Only runs older than this one. */
+                before?: string | null;
+                /** @description At most this many items. */
+                limit?: number;
+                /** @description `next` of the previous page. */
+                cursor?: string | null;
+                /** @description A filter: words that must all fit. `status:failed`, `workflow:order`, `tag:name:value`, `age<1h`, `took>5s`, `is:stalled`, `error:text`, `input:text`, `output:text`, or a text that may be anywhere; `-` before a word: it must not fit. */
+                q?: string;
                 /** @description Only these; repeatable. */
                 status?: ("PENDING" | "RUNNING" | "PAUSED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "CANCELLED")[];
                 /** @description Only runs of this workflow. */
                 workflow?: string | null;
                 /** @description Only runs that were started by this tag of their workflow, or `name:value`: only runs that have this tag. */
                 tag?: string | null;
-                /** @description Only runs older than this one. */
-                before?: string | null;
-                /** @description Only runs that wait for nobody, and to which nothing happens. The other filters do not count, and there is one page. */
+                /** @description Only child runs of this run. */
+                parent?: string | null;
+                /** @description Only runs created since then: a time, or a duration such as 45m. */
+                since?: string | null;
+                /** @description Only runs created until then: a time, or a duration such as 45m. */
+                until?: string | null;
+                /** @description Only runs that wait for nobody, and to which nothing happens. */
                 stalled?: boolean;
-                /** @description At most this many items. */
-                limit?: number;
-                /** @description `next` of the previous page. */
-                cursor?: string | null;
             };
             header?: never;
             path?: never;
@@ -2773,6 +3037,7 @@ export interface operations {
                         items: components["schemas"]["ListedRun"][];
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
+                        searched: components["schemas"]["Searched"];
                     };
                 };
             };
@@ -3181,6 +3446,241 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_histogram: {
+        parameters: {
+            query?: {
+                /** @description How many parts. */
+                buckets?: number;
+                /** @description A filter: words that must all fit. `status:failed`, `workflow:order`, `tag:name:value`, `age<1h`, `took>5s`, `is:stalled`, `error:text`, `input:text`, `output:text`, or a text that may be anywhere; `-` before a word: it must not fit. */
+                q?: string;
+                /** @description Only these; repeatable. */
+                status?: ("PENDING" | "RUNNING" | "PAUSED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "CANCELLED")[];
+                /** @description Only runs of this workflow. */
+                workflow?: string | null;
+                /** @description Only runs that were started by this tag of their workflow, or `name:value`: only runs that have this tag. */
+                tag?: string | null;
+                /** @description Only child runs of this run. */
+                parent?: string | null;
+                /** @description Only runs created since then: a time, or a duration such as 45m. */
+                since?: string | null;
+                /** @description Only runs created until then: a time, or a duration such as 45m. */
+                until?: string | null;
+                /** @description Only runs that wait for nobody, and to which nothing happens. */
+                stalled?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Histogram"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "cancel",
+                 *       "q": "workflow:order status:paused",
+                 *       "preview": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeRuns"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManyChanged"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "q": "status:completed age>30d",
+                 *       "preview": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ManyRuns"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManyChanged"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8253,6 +8753,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NewKey"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sender"];
                 };
             };
             /** @description The API key is missing, wrong, revoked or has expired. */
