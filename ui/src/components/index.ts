@@ -2,6 +2,7 @@
 
 export { Button, Popover } from "./Button.tsx";
 export { CodeBlock } from "./CodeBlock.tsx";
+export { CodeEditor, readJson, Source, type LineProblem } from "./CodeEditor.tsx";
 export { CopyButton } from "./CopyButton.tsx";
 export { Dialog } from "./Dialog.tsx";
 export { Icon, type IconName } from "./Icon.tsx";
