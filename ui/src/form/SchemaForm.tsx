@@ -295,9 +295,9 @@ export function FormOrJson({ schema, value, onChange, problems, head }: SchemaFo
       <div className="row">
         {head}
         <span className="grow" />
-        <Button kind="plain" aria-pressed={asJson} onClick={() => setAsJson(!asJson)}>
+        <button type="button" className="link-button" aria-pressed={asJson} onClick={() => setAsJson(!asJson)}>
           {asJson ? "Form" : "JSON"}
-        </Button>
+        </button>
       </div>
       {asJson ? (
         <>
