@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tools.page import build_page, install
 
@@ -22,7 +23,7 @@ FLAGS = [
 ]
 
 #: As long as a test may take: a busy machine is no bug.
-PATIENCE_MS = 60_000
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="session")
@@ -60,19 +61,30 @@ async def browser(built: Path) -> AsyncIterator[Browser]:
 @pytest.fixture
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """A page in a new profile. What it reports as an error fails the test."""
-    context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE_MS)
-    made = await context.new_page()
     problems: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
         if message.type == "error":
             problems.append(message.text)
 
-    made.on("console", hear)
-    made.on("pageerror", lambda error: problems.append(str(error)))
-    yield made
-    await context.close()
+    async with open_page(browser) as made:
+        made.on("console", hear)
+        made.on("pageerror", lambda error: problems.append(str(error)))
+        yield made
     assert not problems, problems
 
 
+@pytest.fixture
+async def rough_page(browser: Browser) -> AsyncIterator[Page]:
+    """A page whose console may have errors: a browser writes down every request that fails."""
+    async with open_page(browser) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def open_page(browser: Browser) -> AsyncIterator[Page]:
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    yield await context.new_page()
+    await context.close()

@@ -38,10 +38,10 @@ _ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
 
 
 class Page:
-    """Serves the page from a folder."""
+    """Serves the files of the page."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
+        self._folder = FOLDER
         self._files: dict[str, Path] = {}
         self._built = 0
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+import threading
+import webbrowser
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -73,6 +76,12 @@ class Developed(Served):
         self._handlers = [name for name in handlers if name.endswith(".py")]
         self._seen: dict[str, tuple[int, int]] = {}
 
+    def _report_start(self, url: str) -> None:
+        super()._report_start(url)
+        if not (self._arguments.no_open or self._as_json) and _can_open():
+            # It may start a program and wait for it.
+            threading.Thread(target=webbrowser.open, args=(f"{url}/ui/",), daemon=True).start()
+
     async def _until_stopped(self) -> None:
         worker = self._app.worker
         assert worker is not None
@@ -132,6 +141,14 @@ class Developed(Served):
                 self._report(
                     "deployed", clean(text), file=file, workflow=view.name, version=view.version
                 )
+
+
+def _can_open() -> bool:
+    """Whether somebody sits at this machine, and has a screen."""
+    has_screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    return sys.stderr.isatty() and has_screen and not os.environ.get("CI")
 
 
 def _file_of(word: str) -> str:

@@ -191,7 +191,7 @@ class Served:
     def _report_start(self, url: str) -> None:
         store = masked(self._arguments.store)
         key = "no key is needed" if self._access.is_open else "clients need an API key"
-        text = f"serving {url}/api/v1 on {store}; {key}"
+        text = f"serving {url}/ui/ and {url}/api/v1 on {store}; {key}"
         self._report("started", text, url=url, store=store, pid=os.getpid())
 
     def _report(self, event: str, text: str, **facts: Any) -> None:

@@ -55,7 +55,7 @@ def add_servers(commands: Commands[Parser]) -> None:
     _add_address(parser)
     parser.set_defaults(read_only=False, primary=None)
     parser.add_argument(
-        "--no-open", action="store_true", help="accepted for scripts: no browser is opened"
+        "--no-open", action="store_true", help="do not open the web page in a browser (it is opened on a terminal only)"
     )
 
 

@@ -81,8 +81,11 @@ function toSearch(values: Values): URLSearchParams {
 /** Fetch with the key; if the server wants another one, ask for it and try again. */
 export async function fetchWithKey(url: string, init: RequestInit & { headers?: Record<string, string> } = {}): Promise<Response> {
   for (;;) {
-    const answer = await fetch(url, { ...init, headers: { ...init.headers, ...authorization() } });
+    const shown = authorization();
+    const answer = await fetch(url, { ...init, headers: { ...init.headers, ...shown } });
     if (answer.status !== 401) return answer;
+    // Somebody gave another key while this was on its way.
+    if (shown.Authorization !== authorization().Authorization) continue;
     const error = await toError(answer);
     await new Promise<void>((resolve, reject) => {
       whenGiven.push(resolve);

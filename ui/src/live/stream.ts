@@ -36,6 +36,7 @@ export class EventStream {
   private lastId: string;
   private pause = PAUSE_MIN;
   private wake: (() => void) | null = null;
+  private drop: (() => void) | null = null;
 
   private readonly path: string;
   private readonly handlers: Handlers;
@@ -49,6 +50,7 @@ export class EventStream {
       if (!document.hidden) this.wake?.();
     };
     addEventListener("online", wake, { signal });
+    addEventListener("offline", () => this.drop?.(), { signal });
     document.addEventListener("visibilitychange", wake, { signal });
     void this.run();
   }
@@ -100,7 +102,8 @@ export class EventStream {
     if (this.lastId) headers["Last-Event-ID"] = this.lastId;
     // A connection that is silent for too long is dead, whatever the system says.
     const silent = new AbortController();
-    let timer = setTimeout(() => silent.abort(), SILENCE_MAX);
+    this.drop = () => silent.abort();
+    let timer = setTimeout(this.drop, SILENCE_MAX);
     const signal = AbortSignal.any([this.control.signal, silent.signal]);
     try {
       const answer = await fetchWithKey(API + this.path, { headers, signal, cache: "no-store" });
@@ -117,7 +120,7 @@ export class EventStream {
         const { value, done } = await reader.read();
         if (done) return false;
         clearTimeout(timer);
-        timer = setTimeout(() => silent.abort(), SILENCE_MAX);
+        timer = setTimeout(this.drop, SILENCE_MAX);
         this.pause = PAUSE_MIN;
         const found = parser.push(value);
         if (parser.lastId) this.lastId = parser.lastId;
@@ -129,6 +132,7 @@ export class EventStream {
         }
       }
     } finally {
+      this.drop = null;
       clearTimeout(timer);
     }
   }

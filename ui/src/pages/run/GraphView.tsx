@@ -108,6 +108,12 @@ const Step = memo(({ data: { node } }: NodeProps<FlowNode>) => {
   );
 });
 
+/** What a wait is for, in a word. */
+export function waitName({ kind, key }: { kind: string; key: string }): string {
+  if (kind === "hold") return "a decision";
+  return kind === "signal" && key ? `signal ${key}` : kind;
+}
+
 const ORDER: readonly NodeStatus[] = ["COMPLETED", "FAILED", "RUNNING", "WAITING", "QUEUED", "SKIPPED", "CANCELLED"];
 
 function Line({ node, state }: { node: GraphNode; state: NodeState }) {
@@ -128,7 +134,7 @@ function Line({ node, state }: { node: GraphNode; state: NodeState }) {
       </>
     );
   }
-  if (state.waiting) return <b className="truncate">waits for {state.waiting.kind === "hold" ? "a decision" : state.waiting.key || state.waiting.kind}</b>;
+  if (state.waiting) return <b className="truncate">waits for {waitName(state.waiting)}</b>;
   if (state.place < 0) {
     const { join } = state;
     if (join) return <>{`${join.live + join.skipped} of ${join.total} arrived`}</>;

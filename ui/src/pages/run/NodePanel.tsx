@@ -6,6 +6,7 @@ import { Button, CodeBlock, Duration, Json, StatusBadge, StatusDot, Time } from 
 import { showScope } from "../../fold/scope.ts";
 import { shellWord, showCount } from "../../lib/format.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
+import { waitName } from "./GraphView.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
 
 const REASONS: Record<string, string> = {
@@ -95,7 +96,7 @@ export function NodePanel({ model, id, onClose }: { model: RunModel; id: string;
       </div>
       {state.status !== "COMPLETED" && model.isLive && <Why model={model} name={name} seq={model.history.seq} />}
       {state.waiting && (
-        <Section title={`Waits for ${state.waiting.key || state.waiting.kind}`}>
+        <Section title={`Waits for ${waitName(state.waiting)}`}>
           {state.waiting.kind === "approval" && (
             <p>
               <Link to={`/approvals/${encodeURIComponent(`${model.id}:${name}`)}`}>Open the approval</Link>

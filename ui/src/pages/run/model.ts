@@ -4,7 +4,7 @@
  * Nodes have listeners of their own, so that an event draws only what it has changed.
  */
 
-import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
 import { Cursor, History } from "../../fold/history.ts";
@@ -13,7 +13,9 @@ import { isOver, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
 import { EventStream } from "../../live/stream.ts";
 
+/** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
+const HELD_PAUSE_SHORT = 120;
 
 export class RunModel {
   readonly history = new History();
@@ -33,6 +35,7 @@ export class RunModel {
   private plan = "";
   private frame = 0;
   private touched: string[] = [];
+  private asking = false;
   private heldTimer: ReturnType<typeof setTimeout> | undefined;
   private readonly listeners = new Set<() => void>();
   private readonly nodeListeners = new Map<string, Set<() => void>>();
@@ -41,6 +44,10 @@ export class RunModel {
 
   constructor(id: string) {
     this.id = id;
+  }
+
+  /** Load it, and follow it until it is closed. */
+  start(): void {
     void this.load();
   }
 
@@ -133,8 +140,8 @@ export class RunModel {
 
   /** Who works on what is not in the history: it is asked for while the run goes on. */
   private async askHeld(): Promise<void> {
-    clearTimeout(this.heldTimer);
-    if (this.control.signal.aborted) return;
+    if (this.asking) return;
+    this.asking = true;
     if (!document.hidden && !this.isOver) {
       const path = { run_id: this.id };
       const page = await get<Page<Shape<"HeldInstance">>>("/runs/{run_id}/held", { path, signal: this.control.signal }).catch(() => null);
@@ -149,8 +156,13 @@ export class RunModel {
         if (changed.length) this.later(changed.map((place) => this.history.places[place]!.author));
       }
     }
-    if (this.control.signal.aborted) return;
-    if (!this.isOver) this.heldTimer = setTimeout(() => void this.askHeld(), HELD_PAUSE);
+    this.asking = false;
+    this.askLater(HELD_PAUSE);
+  }
+
+  private askLater(pause: number): void {
+    clearTimeout(this.heldTimer);
+    if (!this.isOver && !this.control.signal.aborted) this.heldTimer = setTimeout(() => void this.askHeld(), pause);
   }
 
   private later(touched: readonly string[] = []): void {
@@ -158,10 +170,7 @@ export class RunModel {
     // A hidden tab has no frames.
     if (document.hidden) this.draw();
     else if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
-    if (!touched.length && this.isLive) {
-      clearTimeout(this.heldTimer);
-      this.heldTimer = setTimeout(() => void this.askHeld(), 120);
-    }
+    if (!touched.length) this.askLater(HELD_PAUSE_SHORT);
   }
 
   /** Bring everything to the moment that is shown. */
@@ -190,13 +199,11 @@ export class RunModel {
 
 /** The run with this id, and a new drawing whenever it changes. */
 export function useRunModel(id: string): RunModel {
-  const [model, setModel] = useState(() => new RunModel(id));
+  const model = useMemo(() => new RunModel(id), [id]);
   useEffect(() => {
-    // Effects run twice in some modes: a closed model is of no use.
-    const made = model.id === id && !model["control"].signal.aborted ? model : new RunModel(id);
-    if (made !== model) setModel(made);
-    return () => made.close();
-  }, [id]);
+    model.start();
+    return () => model.close();
+  }, [model]);
   useSyncExternalStore(model.subscribe, () => model.version);
   return model;
 }
