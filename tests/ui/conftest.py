@@ -64,7 +64,8 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
     problems: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
-        if message.type == "error":
+        # The server of a test may end before its page.
+        if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
             problems.append(message.text)
 
     async with open_page(browser) as made:

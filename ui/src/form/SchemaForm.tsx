@@ -92,8 +92,7 @@ function Field({ name, needed, ...part }: Part & { name: string; needed: boolean
   );
   const label = (
     <>
-      {name}
-      {!needed && <span className="form-optional">optional</span>}
+      {name} {!needed && <span className="form-optional">optional</span>}
     </>
   );
   if (kind === "object" || kind === "array" || kind === "choices") {
