@@ -122,8 +122,13 @@ async def test_an_approval_is_decided_with_its_form(serve: Serve, rough_page: Pa
 
     assert (made.by, made.decision, made.comments) == ("ada", "approve", "as agreed")
     assert made.data == {
-        **{"account": "1-23", "kind": "partial", "amount": 12.5, "urgent": True},
-        **{"due": "2026-12-24", "address": {"city": "Paris"}, "lines": [{"pieces": 10}]},
+        "account": "1-23",
+        "kind": "partial",
+        "amount": 12.5,
+        "urgent": True,
+        "due": "2026-12-24",
+        "address": {"city": "Paris"},
+        "lines": [{"pieces": 10}],
     }
 
 
@@ -184,9 +189,7 @@ async def test_an_approval_is_decided_on_a_phone(serve: Serve, page: Page) -> No
     assert [one.by for one in found.decisions] == ["bob", "ada"]
 
 
-async def test_a_decision_that_comes_second_shows_the_first(
-    serve: Serve, rough_page: Page
-) -> None:
+async def test_a_decision_that_comes_second_shows_the_first(serve: Serve, rough_page: Page) -> None:
     page = rough_page
     async with serve() as site:
         id = await ask(site)
