@@ -315,3 +315,81 @@ async def test_a_blob_is_stored_and_read(serve: Serve) -> None:
     assert read.content == whole.content == content
     assert (missing.status_code, missing.json()["code"]) == (404, "blob-unreadable")
     assert odd.status_code in (404, 422)
+
+
+async def test_a_document_is_checked_as_it_was_typed(serve: Serve) -> None:
+    text = (
+        "name: wrong\nnodes:\n"
+        "  - {id: a, type: noop, dependencies: [b]}\n"
+        "  - {id: c, type: noop, nonsense: 1}\n"
+    )
+    async with serve() as site:
+        wrong = await site.post("/workflows/validate", {"document": text})
+        broken = await site.post("/workflows/validate", {"document": "name: [unfinished"})
+        fine = await site.post("/workflows/validate", {"document": ASKING})
+        listed = await site.get("/workflows")
+        await site.post(
+            "/workflows", {"document": "name: typed\nnodes: [{id: a, type: noop}]"}, 201
+        )
+        graph = await site.get("/workflows/typed/graph")
+        unknown = await site.get("/workflows/nothing.yaml/graph", 404)
+        schema = await site.get("/schema")
+
+    assert not wrong["valid"]
+    found = {(one["code"], one["line"], one["path"]) for one in wrong["diagnostics"]}
+    assert ("unknown-node", 3, "nodes[0].dependencies[0]") in found
+    assert ("unknown-field", 4, "nodes[1].nonsense") in found
+    assert wrong["graph"] is None
+    assert not broken["valid"]
+    assert broken["diagnostics"][0]["line"]
+    assert (fine["valid"], fine["diagnostics"], fine["workflow"]) == (True, [], "asking")
+    titles = {node["id"]: node["title"] for node in fine["graph"]["nodes"]}
+    assert titles == {"ask": "Fine?", "yes": None, "no": None}
+    assert {"from": "ask", "to": "no", "roles": ["reject"], "rules": [], "is_default": False} in (
+        fine["graph"]["edges"]
+    )
+    assert listed["items"] == []
+    assert [node["id"] for node in graph["nodes"]] == ["a"]
+    assert unknown["code"] == "workflow-not-found"
+    assert schema["title"] == "Minuet workflow"
+
+
+# ── the whole store ─────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_state_of_the_store_is_one_answer(serve: Serve) -> None:
+    async with serve() as site:
+        await site.app.workflows.deploy(SHORT)
+        await site.app.wait(await site.start(SHORT))
+        failed = await site.start(FAILING, {"numerator": 1})
+        await site.app.wait(failed)
+        found = await site.get("/overview")
+        statistics = await site.get("/statistics")
+        one = await site.get("/statistics?workflow=short&limit=1")
+        leases = await site.get("/leases")
+        unknown = await site.get("/leases?worker=nobody", 404)
+        sound = await site.get("/doctor?limit=1")
+        rest = await site.get(f"/doctor?cursor={sound['next']}")
+        repaired = await site.post(f"/doctor/{failed}/repair")
+        missing = await site.post("/doctor/nothing/repair", None, 404)
+
+    assert found["runs"]["recent"]["counts"] == {"COMPLETED": 1, "FAILED": 1}
+    assert (found["dead_letters"], found["approvals"]) == (1, 0)
+    assert found["workers"]["counts"] == {"healthy": 1}
+    assert [item["workflow"] for item in statistics["items"]] == ["failing", "short"]
+    assert one["items"][0]["newest"][0]["status"] == "COMPLETED"
+    assert (leases["items"], leases["complete"]) == ([], True)
+    assert unknown["code"] == "not-found"
+    assert (sound["sound"], sound["runs"], rest["runs"], rest["next"]) == (True, 1, 1, None)
+    assert (repaired["changes"], repaired["left"]) == ([], [])
+    assert missing["code"] == "run-not-found"
+
+
+async def test_a_queue_that_nobody_serves_says_why(serve: Serve) -> None:
+    document = {"name": "lost", "nodes": [{"id": "a", "handler": "nowhere"}]}
+    async with serve() as site:
+        await site.start(document)
+        (queue,) = (await site.get("/queues"))["items"]
+
+    assert queue["served_by"] == []
+    assert queue["why"] == "no worker has the handler 'nowhere'"

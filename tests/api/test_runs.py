@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ..waiting import until_waiting
 from .conftest import Serve
 
 #: Waits for a signal, so that a test can change it while it runs.
@@ -427,3 +428,38 @@ async def test_several_runs_are_changed_at_once(serve: Serve) -> None:
     assert (kept["changed"], deleted["changed"]) == (0, 2)
     assert left["items"] == []
     assert "either ids or a filter" in wrong["problems"][0]
+
+
+async def test_what_a_change_would_do_is_answered_before(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.start(WAITING, {"number": 1})
+        await until_waiting(site.app.store, "signal")
+        path = f"/runs/{run}/preview"
+        cancel = await site.post(path, {"action": "cancel"})
+        retry = await site.post(path, {"action": "retry"})
+        wrong = await site.post(path, {"action": "skip"}, 422)
+        missing = await site.post(path, {"action": "skip", "node": "nothing"}, 404)
+        after = await site.get(f"/runs/{run}/summary")
+
+    assert (cancel["allowed"], cancel["status"], cancel["cut_off"]) == (True, "CANCELLED", ["gate"])
+    assert (retry["allowed"], "cannot be retried" in retry["why"]) == (False, True)
+    assert "node" in wrong["problems"][0]
+    assert missing["code"] == "node-not-found"
+    assert after["status"] == "RUNNING"
+
+
+async def test_a_node_instance_is_shown_attempt_by_attempt(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.start(FAILING, {"numerator": 1})
+        await site.app.wait(run)
+        found = await site.get(f"/runs/{run}/nodes/bad/attempts")
+        waiting = await site.start(WAITING, {"number": 1})
+        await until_waiting(site.app.store, "signal")
+        gate = await site.get(f"/runs/{waiting}/nodes/gate/attempts")
+        unknown = await site.get(f"/runs/{run}/nodes/nothing/attempts", 404)
+
+    assert [one["outcome"] for one in found["attempts"]] == ["failed"]
+    assert found["result"]["status"] == "FAILED"
+    assert len(found["idempotency_key"]) == 32
+    assert (gate["given"]["config"], gate["result"]["status"]) == ({"signal": "go"}, "WAITING")
+    assert unknown["code"] == "node-not-found"

@@ -120,6 +120,7 @@ def test_every_command_says_the_same_through_a_server(
         both("runs", "show", failed[0], "--all", *options)
         both("runs", "show", failed[0], "second", *options)
         both("runs", "why", failed[0], "second", *options)
+        both("runs", "attempts", failed[0], "second", *options)
         both("runs", "events", failed[0], *options)
         both("runs", "tree", failed[0], *options)
         both("runs", "replay", failed[0], "--at", "3", *options)
@@ -149,6 +150,9 @@ def test_every_command_says_the_same_through_a_server(
     both("runs", "resume", "TWIN", twins=idle)
     both("runs", "pause", *idle, "--dry-run")
     both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")
+    both("runs", "cancel", "TWIN", "--dry-run", twins=idle)
+    both("signal", "TWIN", "hello", "--dry-run", "--json", twins=idle)
+    both("runs", "skip", "TWIN", "first", "--why", "no", "--dry-run", twins=idle)
     both("signal", "TWIN", "hello", "-d", '{"a": 1}', twins=idle)
     both("runs", "skip", "TWIN", "first", "--why", "no", twins=idle)
 
@@ -156,6 +160,7 @@ def test_every_command_says_the_same_through_a_server(
     asked = twins("run", "gates.yaml", "--timeout", "1", code=3)
     both("approvals", "list", "--run", asked[0])
     both("approvals", "show", f"{asked[0]}:yes", "--json")
+    both("approvals", "approve", "TWIN:yes", "--dry-run", twins=asked)
     both("approvals", "approve", "TWIN:yes", "--as", "ann", twins=asked)
     both("approvals", "approve", "TWIN:yes", "--as", "ben", "--json", twins=asked, code=1)
     both("approvals", "reject", "TWIN:no", "--comment", "too dear", "--as", "ann", twins=asked)
@@ -178,6 +183,12 @@ def test_every_command_says_the_same_through_a_server(
 
     # The rest.
     both("workers", "list")
+    both("workers", "leases")
+    both("overview")
+    both("workflows", "stats")
+    both("workflows", "stats", "double", "--json")
+    both("doctor")
+    both("doctor", "--json")
     both("workers", "drain", "nobody", code=2)
     both("webhooks", "list")
     both("webhooks", "test", "nobody", code=2)
@@ -205,7 +216,6 @@ def is_refused(command: Any) -> bool:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("doctor",), "--url does not work here: it reads what the store holds, row by row; use"),
         (("gc",), "--url does not work here: it removes what belongs to the whole store"),
         (("run", "double.yaml"), "it runs nodes in this process, on the store itself; use --store"),
         (("resume",), "it runs nodes in this process"),

@@ -17,6 +17,7 @@ from minuet.app.approvals import Approvals
 from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.dead_letters import DeadLetters
+from minuet.app.doctor import Doctor
 from minuet.app.keys import Keys
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
@@ -29,6 +30,7 @@ from minuet.client.nouns import (
     RemoteAudit,
     RemoteBlobs,
     RemoteDeadLetters,
+    RemoteDoctor,
     RemoteKeys,
     RemoteRetention,
     RemoteWebhooks,
@@ -73,6 +75,7 @@ NOUNS: list[tuple[type[Any], type[Any], set[str]]] = [
     (Keys, RemoteKeys, set()),
     (Audit, RemoteAudit, set()),
     (Retention, RemoteRetention, set()),
+    (Doctor, RemoteDoctor, set()),
     (Webhooks, RemoteWebhooks, {"make_notifier", "close"}),
     (
         Facade,
@@ -311,10 +314,37 @@ async def test_errors_are_those_of_an_app(error: type[Exception], call: Any) -> 
     assert vars(ours).keys() >= vars(theirs).keys() - {"remainder", "diagnostics", "close", "tags"}
 
 
+async def test_a_client_finds_counts_and_examines_as_an_app_does() -> None:
+    async with connected() as (site, client):
+        await client.run(DOUBLE | {"nodes": CHECKED["nodes"]}, {"n": 1})
+        waiting = await client.start(GATE)
+        answers = []
+        for side in (site.app, client):
+            found = await side.runs.search("status:completed age<1h")
+            counted = await side.runs.histogram("workflow:double", buckets=2)
+            preview = await side.runs.change_many("pause", [str(waiting)], dry_run=True)
+            overview = await side.overview()
+            answers.append(
+                (
+                    [run.run for run in found.runs],
+                    (found.next, found.searched, found.back_to_ms),
+                    (counted.counts, counted.counted),
+                    preview,
+                    [shapes.statistics(one) for one in await side.runs.statistics()],
+                    await side.workers.leases(),
+                    (overview.open, overview.approvals, overview.store, overview.workers.counts),
+                    await side.doctor.check(),
+                )
+            )
+
+    assert answers[0] == answers[1]
+    assert answers[0][0]
+
+
 async def test_what_needs_the_store_is_refused_with_what_to_do_instead() -> None:
     async with connected(worker=False) as (_, client):
-        with pytest.raises(ConfigError, match="minuet doctor --store URL"):
-            _ = client.doctor
+        with pytest.raises(ConfigError, match=r"doctor\.check"):
+            await client.doctor.examine_run("x")
         with pytest.raises(ConfigError, match="minuet gc --store URL"):
             await collect(client.retention.collect())
         with pytest.raises(ConfigError, match="minuet worker --url"):

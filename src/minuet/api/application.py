@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from minuet import __version__
 from minuet.api.access import Access
 from minuet.api.answers import answer_problem
+from minuet.api.compressing import Compressing
 from minuet.api.context import Shared
 from minuet.api.describing import components, describe_access
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
@@ -35,6 +36,7 @@ from minuet.api.routes import (
     health,
     keys,
     metrics,
+    overview,
     questions,
     repairs,
     replica,
@@ -62,7 +64,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, repairs, workflows, approvals),
-    *(dead_letters, exchange, workers, webhooks, catalog, blobs, keys, audit, replica),
+    *(dead_letters, exchange, workers, overview, webhooks, catalog, blobs, keys, audit, replica),
     *(health, metrics),
 )
 
@@ -96,7 +98,7 @@ class Api:
             ],
             make_routes(),
         )
-        self._front = Front(often, access, self.shared.limits, gate)
+        self._front = Front(Compressing(often), access, self.shared.limits, gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["minuet"] = self.shared

@@ -13,7 +13,7 @@ from minuet.api.requests import StartRun
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow, compile_source, is_name
-from minuet.errors import InputError
+from minuet.errors import DocumentError, InputError
 
 
 def compile_document(facade: Facade, document: dict[str, Any] | str) -> CompiledWorkflow:
@@ -73,3 +73,12 @@ async def find_warnings(facade: Facade, compiled: CompiledWorkflow) -> list[shap
             warning = document.diagnose("unserved-handler", message, ("nodes", number))
             found.append(msgspec.structs.replace(warning, severity="warning"))
     return shapes.diagnostics(found, document.source)
+
+
+async def validate(facade: Facade, document: dict[str, Any] | str) -> shapes.Shape:
+    """Everything that is to be said about a document, whether it is valid or not."""
+    try:
+        compiled = compile_document(facade, document)
+    except DocumentError as error:
+        return shapes.validated(None, shapes.diagnostics(error.diagnostics, error.source))
+    return shapes.validated(compiled, await find_warnings(facade, compiled))

@@ -44,6 +44,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}": ("viewer",),
     "GET /runs/{run_id}/summary": ("viewer",),
     "DELETE /runs/{run_id}": ("admin",),
+    "POST /runs/{run_id}/preview": ("viewer",),
     "POST /runs/{run_id}/start": ("operator",),
     "POST /runs/{run_id}/cancel": ("operator",),
     "POST /runs/{run_id}/pause": ("operator",),
@@ -57,6 +58,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/state": ("viewer",),
     "GET /runs/{run_id}/logs": ("viewer",),
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),
+    "GET /runs/{run_id}/nodes/{node}/attempts": ("viewer",),
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
     "GET /runs/{run_id}/unserved": ("viewer",),
@@ -66,8 +68,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs/{run_id}/nodes/{node}/set-output": ("operator",),
     "POST /runs/{run_id}/nodes/{node}/take-back": ("operator",),
     "POST /workflows": ("editor",),
+    "POST /workflows/validate": ("viewer",),
+    "GET /schema": ("viewer",),
     "GET /workflows": ("viewer",),
     "GET /workflows/{name}": ("viewer",),
+    "GET /workflows/{name}/graph": ("viewer",),
     "GET /workflows/{name}/versions": ("viewer",),
     "GET /workflows/{name}/tags/{tag}": ("viewer",),
     "PUT /workflows/{name}/tags/{tag}": ("editor",),
@@ -92,6 +97,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /workers/{id}": ("viewer", "worker"),
     "POST /workers/{id}/drain": ("operator",),
     "GET /queues": ("viewer",),
+    "GET /leases": ("viewer",),
+    "GET /statistics": ("viewer",),
+    "GET /overview": ("viewer",),
+    "GET /doctor": ("viewer",),
+    "POST /doctor/{run_id}/repair": ("admin",),
     "GET /workers/{id}/tasks": ("viewer", "worker"),
     # Addresses of receivers can be secrets.
     "GET /webhooks": ("operator",),
@@ -118,9 +128,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
 }
 
 
-#: Changes without an entry in the audit log: the history of the run has them.
+#: Changes without an entry in the audit log: the history of the run has them. Checks and
+#: previews change nothing.
 UNAUDITED = frozenset(
     {
+        *("POST /workflows/validate", "POST /runs/{run_id}/preview"),
         *("POST /runs", "POST /workers/{id}/exchange"),
         "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
     }

@@ -76,6 +76,34 @@ class Node(Reply, frozen=True):
     compensation: Compensation | None
 
 
+class Attempt(Reply, frozen=True):
+    """One time that a worker had a node instance, or that it waits for one."""
+
+    outcome: Literal["completed", "failed", "running", "lost", "waiting", "cancelled", "queued"]
+    ready_at: Moment | None
+    started_at: Moment | None
+    ended_at: Moment | None
+    session: Annotated[str | None, Meta(description="Of the worker.")]
+    worker: Annotated[str | None, Meta(description="Its name; null: it is not known any more.")]
+    error: dict[str, Any] | None
+    lease_until: Annotated[Moment | None, Meta(description="Of one that runs.")]
+    event: Annotated[int | None, Meta(description="Number of the event that says so.")]
+
+
+class InstanceDetails(Reply, frozen=True):
+    """A node instance with what it was given, and its attempts."""
+
+    node: str
+    scope: list[int]
+    idempotency_key: str
+    given: Annotated[
+        dict[str, Any] | None,
+        Meta(description="`config`, `inputs`, `input` and `item` as its handler sees them."),
+    ]
+    attempts: list[Attempt]
+    result: Node
+
+
 class RunRow(Reply, frozen=True):
     """A run without what only its history says: its output and its nodes."""
 
@@ -150,6 +178,22 @@ class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
         Moment | None, Meta(description="Runs older than this were not counted; null: all were.")
     ]
     complete: bool
+
+
+class Consequences(Reply, frozen=True):
+    """What a change of a run would do."""
+
+    action: str
+    allowed: bool
+    why: Annotated[str | None, Meta(description="Why it would be refused.")]
+    status: Annotated[str, Meta(description="What the run would be right afterwards.")]
+    ready: Annotated[list[str], Meta(description="Instances that would be ready to run.")]
+    cut_off: Annotated[list[str], Meta(description="Instances that would be cut off.")]
+    undone: Annotated[list[str], Meta(description="Instances to undo, the first one first.")]
+    skipped: Annotated[list[str], Meta(description="Nodes that would be skipped as well.")]
+    next: Annotated[list[str], Meta(description="Nodes that can come next.")]
+    ahead: Annotated[list[str], Meta(description="These, and all that can come after them.")]
+    children: Annotated[list[str], Meta(description="Open child runs that would be cancelled.")]
 
 
 class ChangedRun(Reply, frozen=True):
@@ -326,13 +370,103 @@ class Explanation(Reply, frozen=True):
     details: dict[str, Any]
 
 
+class GraphRule(Reply, frozen=True):
+    """A rule of a branch."""
+
+    condition: str
+    targets: list[str]
+
+
+class GraphBranch(Reply, frozen=True):
+    """How a node chooses what follows it: the first rule that fits wins."""
+
+    type: Literal["conditional", "agent_driven"]
+    rules: list[GraphRule]
+    default: list[str]
+
+
+class GraphLoop(Reply, frozen=True):
+    """How a node repeats what leads to it."""
+
+    condition: str
+    max_iterations: int
+    entry: Annotated[str, Meta(description="The first node of what is repeated.")]
+
+
+class GraphJoin(Reply, frozen=True):
+    """How many arrivals a node waits for."""
+
+    need: int
+    expected: int
+
+
+class GraphNode(Reply, frozen=True):
+    """A node of a workflow."""
+
+    id: str
+    type: str
+    handler: str | None
+    nest: Annotated[list[str], Meta(description="The loops and joins around it, outermost first.")]
+    need: Annotated[int, Meta(description="Live arrivals that make it ready; 0: all.")]
+    dependencies: list[str]
+    dependents: list[str]
+    is_entry: bool
+    is_terminal: bool
+    is_output: Annotated[bool, Meta(description="The hidden node that renders the output.")]
+    foreach: bool
+    title: Annotated[str | None, Meta(description="What people are asked.")]
+    join: GraphJoin | None
+    each: Annotated[dict[str, Any] | None, Meta(description="Of a foreach: how its items run.")]
+    branch: GraphBranch | None
+    loop: GraphLoop | None
+    child: Annotated[str | None, Meta(description="The workflow that it starts.")]
+    config: Annotated[Any, Meta(description="As it was written, with templates.")]
+    queue: str
+    on_error: Literal["fail", "continue", "path"]
+    max_attempts: int
+    timeout_ms: int | None
+    has_compensator: bool
+
+
+class GraphEdgeRule(Reply, frozen=True):
+    """A rule of a branch that leads along an edge."""
+
+    rule: int
+    condition: str
+
+
+class GraphEdge(Reply, frozen=True, rename={"source": "from", "target": "to"}):
+    """An edge of a workflow."""
+
+    source: str
+    target: str
+    roles: list[Literal["static", "branch", "break", "timeout", "back", "error", "reject"]]
+    rules: list[GraphEdgeRule]
+    is_default: Annotated[bool, Meta(description="Taken if no rule of the branch fits.")]
+
+
 class Graph(Reply, frozen=True):
-    """The plan of a run as nodes and edges."""
+    """A workflow as nodes and edges."""
 
     name: str
+    description: str | None
     constructs: dict[str, Any]
-    nodes: list[dict[str, Any]]
-    edges: list[dict[str, Any]]
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+
+
+class Validated(Reply, frozen=True):
+    """What is to be said about a document."""
+
+    valid: bool
+    diagnostics: list[Diagnostic]
+    workflow: Annotated[str | None, Meta(description="Its name; null: it is not valid.")]
+    plan: str | None
+    graph: Graph | None
+    input_schema: dict[str, Any] | None
+    document: Annotated[
+        dict[str, Any] | None, Meta(description="As data, with the names of fields as usual.")
+    ]
 
 
 class Submitted(Reply, frozen=True):
@@ -570,6 +704,111 @@ class Queue(Reply, frozen=True):
     workflow: str
     node: str
     limit: int | None
+    why: Annotated[str | None, Meta(description="Why nobody serves it; null: somebody does.")]
+
+
+class Lease(Reply, frozen=True):
+    """A node instance that a worker holds."""
+
+    run_id: str
+    workflow: str
+    node: str
+    scope: list[int]
+    queue: str
+    attempt: int
+    worker: Annotated[str | None, Meta(description="null: it is not known any more.")]
+    worker_name: str | None
+    since: Moment
+    until: Annotated[
+        Moment | None, Meta(description="Another worker gets it then, unless it is renewed.")
+    ]
+
+
+class WorkflowStatistics(Reply, frozen=True):
+    """How the newest runs of a workflow went."""
+
+    workflow: str
+    version: Annotated[int | None, Meta(description="The newest deployed one; null: none is.")]
+    counted: Annotated[int, Meta(description="Runs that were counted, the newest.")]
+    counts: Annotated[dict[str, int], Meta(description="By status.")]
+    complete: Annotated[bool, Meta(description="false: there are older ones.")]
+    success_rate: Annotated[
+        float | None, Meta(description="Of those that completed or failed; null: there are none.")
+    ]
+    p50_ms: Annotated[int | None, Meta(description="How long those took that completed.")]
+    p99_ms: int | None
+    max_ms: int | None
+    since: Annotated[Moment | None, Meta(description="When the oldest of them was created.")]
+    newest: list[RunRow]
+
+
+class OpenRuns(Reply, frozen=True):
+    """Runs of an overview."""
+
+    open: Annotated[dict[str, int], Meta(description="Open runs, by status.")]
+    recent: Annotated[Histogram, Meta(description="Runs that were created in the last day.")]
+
+
+class StalledRuns(Reply, frozen=True):
+    """Runs that make no progress."""
+
+    runs: int
+    looked_at: Annotated[int, Meta(description="Open runs that were looked at, the newest.")]
+
+
+class Fleet(Reply, frozen=True):
+    """The workers of a store together."""
+
+    counts: Annotated[
+        dict[str, int], Meta(description="How many are healthy, stale, dead or draining.")
+    ]
+    busy: int
+    capacity: int
+    versions: Annotated[dict[str, int], Meta(description="How many have which version of Minuet.")]
+
+
+class Overview(Reply, frozen=True):
+    """The state of a store."""
+
+    version: str
+    tenant: str
+    store: Annotated[str, Meta(description="What the store is, and what it can lose.")]
+    now: Moment
+    runs: OpenRuns
+    dead_letters: int
+    approvals: Annotated[int, Meta(description="That wait; at most 1,000 are counted.")]
+    stalled: StalledRuns
+    queues: list[Queue]
+    workers: Fleet
+
+
+class Finding(Reply, frozen=True):
+    """A problem in what a store holds."""
+
+    run_id: str | None
+    id: Annotated[str, Meta(description="Which invariant, or what kind of problem.")]
+    message: str
+    workflow: str = ""
+
+
+class Checkup(Reply, frozen=True):
+    """What was found in some runs."""
+
+    sound: bool
+    runs: Annotated[int, Meta(description="How many were examined.")]
+    findings: list[Finding]
+    overdue: Annotated[int, Meta(description="Leases and timers that no sweep has handled yet.")]
+    store: str
+    next: Annotated[str | None, Meta(description="The `cursor` of the next runs; null: no more.")]
+
+
+class Repaired(Reply, frozen=True):
+    """What was done to a run, or why nothing was done."""
+
+    run_id: str
+    changes: list[dict[str, Any]]
+    refused: str | None
+    left: list[Finding]
 
 
 class ReadyTask(Reply, frozen=True):

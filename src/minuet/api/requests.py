@@ -63,6 +63,30 @@ class CancelRun(Body, frozen=True):
     reason: str = "cancelled"
 
 
+class Preview(Body, frozen=True):
+    """A change of a run that is not made."""
+
+    action: Literal[
+        "cancel",
+        "pause",
+        "resume",
+        "retry",
+        "rollback",
+        "signal",
+        "skip",
+        "set_output",
+        "take_back",
+        "approve",
+        "reject",
+    ]
+    node: Annotated[
+        str | None, Meta(description="The node that it is about; `check[2]` is one instance.")
+    ] = None
+    data: Annotated[Any, Meta(description="The output, or the data of a signal.")] = None
+    name: Annotated[str | None, Meta(description="The name of a signal.")] = None
+    to: Annotated[str | None, Meta(description="Of `rollback`: what came after this node.")] = None
+
+
 class ManyRuns(Body, frozen=True):
     """Several runs: those with these ids, or the newest that fit a filter."""
 
@@ -166,6 +190,14 @@ class Deploy(Body, frozen=True):
     by: Annotated[
         str, Meta(description="Who deploys it, if the server does not know who calls.")
     ] = ""
+
+
+class Validate(Body, frozen=True):
+    """A document to check."""
+
+    document: Annotated[
+        AnyDocument, Meta(description="A document as data, or as text in YAML or JSON.")
+    ]
 
 
 class MoveTag(Body, frozen=True):

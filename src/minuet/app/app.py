@@ -30,6 +30,7 @@ from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.keys import Keys
 from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
+from minuet.app.overview import Overview, make_overview
 from minuet.app.results import RunResult
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
@@ -131,6 +132,11 @@ class Facade:
         self._check_open()
         engine = self._engine
         return Doctor(engine.store, self._tenant.name, self._tenant.programs, engine.clock)
+
+    async def overview(self) -> Overview:
+        """The state of the store, as far as this tenant sees it, in one answer."""
+        self._check_open()
+        return await make_overview(self._tenant, self._runs, self._workers)
 
     # ── what stands behind them ─────────────────────────────────────────────────────────
 
@@ -303,9 +309,11 @@ class Facade:
         """Short for `app.runs.follow`."""
         return self.runs.follow(run_id, after=after)
 
-    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+    async def events(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> list[dict[str, Any]]:
         """Short for `app.runs.events`."""
-        return await self.runs.events(run_id, after=after)
+        return await self.runs.events(run_id, after=after, upto=upto)
 
     async def cancel(
         self, run_id: str, *, reason: str = CANCEL_REASON, seq: int | None = None

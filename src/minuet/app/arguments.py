@@ -334,6 +334,9 @@ RULES: dict[str, Rule] = {
     "grace": seconds(),
     "Workers.drain.worker": any_text,
     "Workers.tasks.worker": any_text,
+    "Workers.leases.worker": optional(any_text),
+    "Statistics.statistics.workflow": optional(any_text),
+    "Doctor.check.limit": whole(1, 1_000),
     "Workers.remove.worker": any_text,
     "Workers.wait_ended.worker": any_text,
     "run": instance(Run),
@@ -342,6 +345,12 @@ RULES: dict[str, Rule] = {
     # Changing.
     "dry_run": instance(bool),
     "action": one_of("cancel", "pause", "resume", "retry", "delete"),
+    "Runs.preview.action": one_of(
+        *("cancel", "pause", "resume", "retry", "rollback", "signal"),
+        *("skip", "set_output", "take_back", "approve", "reject"),
+    ),
+    "Runs.preview.node": optional(any_text),
+    "Runs.preview.name": optional(lambda value: _signal_name(value)),
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),

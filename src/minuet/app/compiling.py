@@ -19,6 +19,9 @@ from minuet.model import (
     read_file,
     read_mapping,
 )
+
+# The schema of documents, for editors.
+from minuet.model.schema import document_schema as document_schema
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.flowing import DurableFunction
 from minuet.nodes.handler import REGISTERED, AnyTask, Handlers

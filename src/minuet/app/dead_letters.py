@@ -15,15 +15,15 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.given import find_given
 from minuet.app.repairing import change_run, keep_value
 from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
 from minuet.app.tenant import Tenant
 from minuet.app.watch import instance_name
-from minuet.bridge.letters import grant_again, letter_pages
+from minuet.bridge.letters import letter_pages
 from minuet.errors import (
     DeadLetterNotFoundError,
-    MinuetError,
     RunConflictError,
     RunNotFoundError,
 )
@@ -33,15 +33,9 @@ from minuet.scopes import decode
 from minuet.store.changes import Repair, RepairAction
 from minuet.store.records import DeadLetter
 from minuet.types import TERMINAL, UNDO, Json, Scope
-from minuet.worker.assignment import Assignment
-from minuet.worker.preparing import CRASHES_MAX, Preparing
-from minuet.worker.rendering import render_config
 
 #: Dead letters read at once.
 PAGE = 1_000
-
-#: In the place of a secret.
-HIDDEN_SECRET = "***"
 
 LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 
@@ -210,7 +204,7 @@ class DeadLetters:
         events = await self._runs.task_events(letter.run_id)
         return LetterDetails(
             letter,
-            await self._input(stored),
+            await find_given(self._behind, (stored.run, stored.node, stored.scope)),
             [
                 one
                 for one in events
@@ -218,40 +212,6 @@ class DeadLetters:
                 == (letter.node_id, letter.scope, stored.node.endswith(UNDO))
             ],
         )
-
-    async def _input(self, letter: DeadLetter) -> dict[str, Json] | None:
-        """What the handler was given."""
-        granted = await grant_again(self._store, self._tenant, letter)
-        if granted is None:
-            return None
-        assignment = Assignment(*granted)
-        programs = self._behind.programs
-        preparing = Preparing(self._store, self._tenant, programs, CRASHES_MAX)
-        try:
-            await preparing.load_program(assignment)
-            await preparing.load_values(assignment)
-            assignment.check_rows()
-            found: dict[str, Json] = {
-                "inputs": assignment.inputs(),
-                "input": assignment.input(),
-            }
-            if assignment.is_item:
-                found["item"] = assignment.item()
-        except MinuetError:
-            return None  # What it needs is lost or too large; perhaps it failed for that reason.
-        found["config"] = None
-        node = assignment.node
-        if node is not None:
-            secrets: dict[str, Json] = dict.fromkeys(node.secrets, HIDDEN_SECRET)
-            try:
-                if assignment.grant.edited:
-                    await preparing.load_given(assignment)
-                else:
-                    await preparing.load_config(assignment, node)
-                found["config"] = render_config(assignment, node, secrets)
-            except MinuetError:
-                pass  # The letter's error says what is wrong with it.
-        return found
 
     async def _pages(
         self,

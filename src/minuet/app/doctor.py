@@ -26,7 +26,7 @@ from minuet.clock import Clock
 from minuet.errors import BlobError, DamagedRowError, StoreError
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref
-from minuet.store.exchange import Swept
+from minuet.store.exchange import Swept as Swept
 from minuet.store.families import child_id
 from minuet.store.large import read_content
 from minuet.store.records import Snapshot
@@ -34,6 +34,9 @@ from minuet.types import TERMINAL, RunStatus
 
 #: Runs examined in one page.
 PAGE = 200
+
+#: Events read for each run that is asked for, on average.
+EVENTS_EACH = 1_000
 
 #: How often a repair is tried on a run that changes meanwhile.
 TRIES = 5
@@ -56,6 +59,20 @@ class Repair(msgspec.Struct, frozen=True):
             "refused": self.refused,
             "left": [finding.to_json() for finding in self.left],
         }
+
+
+class Checkup(msgspec.Struct, frozen=True):
+    """What was found in some runs."""
+
+    #: How many were examined, and what is wrong with them.
+    runs: int
+    findings: tuple[Finding, ...]
+    #: Leases and timers whose time is up: the next sweep handles them.
+    overdue: int
+    #: Where to go on; None: there are no more runs.
+    next: str | None
+    #: What the store is, and what it can lose.
+    store: str
 
 
 class Doctor:
@@ -86,6 +103,28 @@ class Doctor:
             if len(page) < PAGE:
                 return
             before = page[-1].run
+
+    @checked
+    async def check(self, *, before: str | None = None, limit: int = 100) -> Checkup:
+        """Examine some runs, the newest first, until a thousand times as many events were read as
+        runs are asked for. `before` is `next` of the last answer; the first one also examines
+        deployed workflows."""
+        findings: list[Finding] = []
+        overdue, self.overdue = self.overdue, 0
+        if before is None:
+            findings += [finding async for finding in self.examine_workflows()]
+        elif not is_storable(before):
+            return Checkup(0, (), 0, None, self._store.durability)
+        page = await self._store.list_runs(self._tenant, before=before, limit=limit + 1)
+        runs, events, last = 0, 0, None
+        for run in page[:limit]:
+            if events > limit * EVENTS_EACH:
+                break
+            findings += await self.examine_run(run.run) or check_row(run)
+            runs, events, last = runs + 1, events + run.seq, run.run
+        found, self.overdue = self.overdue, overdue
+        more = last if len(page) > runs else None
+        return Checkup(runs, tuple(findings), found, more, self._store.durability)
 
     @checked
     async def examine_run(self, run_id: str) -> list[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TypeAlias
 
 from minuet.app.arguments import checked
-from minuet.app.search import Searching
+from minuet.app.attempts import Attempts
 from minuet.bridge.logs import LogLine as LogLine
 from minuet.bridge.logs import LogReader
 from minuet.kernel.explain.answer import find_node
@@ -24,7 +24,7 @@ LATE_S = 1.0
 LogLines: TypeAlias = list[LogLine]
 
 
-class Logs(Searching):
+class Logs(Attempts):
     """What handlers have said."""
 
     @checked

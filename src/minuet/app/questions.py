@@ -66,9 +66,12 @@ class Questions(Finder):
         return await self._reader.stored_events(run_id, after)
 
     @checked
-    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+    async def events(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> list[dict[str, Any]]:
         """A run's events as data (`shapes.event`), with what led to each of them."""
-        stored = await self.stored_events(run_id)
+        await self.get(run_id)
+        stored = await self._reader.stored_events(run_id, 0, upto)
         readable = [(seq, at, one) for seq, at, one in stored if not isinstance(one, bytes)]
         # What comes after a gap in the history cannot be folded, so it is not known what led to it.
         led = causes(readable) if len(readable) == len(stored) else {}

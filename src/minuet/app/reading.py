@@ -15,11 +15,16 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.attempts import Attempt, InstanceDetails
 from minuet.app.audit import AuditEntry
 from minuet.app.bulk import Changed, ManyChanged
+from minuet.app.consequences import Consequences
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.doctor import Finding
 from minuet.app.keys import StoredKey
+from minuet.app.leases import Leases, LeaseView
 from minuet.app.logs import LogLine
+from minuet.app.overview import Fleet, Overview
 from minuet.app.results import (
     Explanation,
     NodeResult,
@@ -33,6 +38,7 @@ from minuet.app.results import (
 )
 from minuet.app.search import Bucket, FoundRuns, Histogram
 from minuet.app.shapes import UNREADABLE, Shape
+from minuet.app.statistics import WorkflowStatistics
 from minuet.app.webhooks import WebhookReceiver
 from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
 from minuet.app.workflows import WorkflowView
@@ -135,6 +141,26 @@ def read_node(shape: Shape) -> NodeResult:
     )
 
 
+def read_attempts(shape: Shape) -> InstanceDetails:
+    """A node instance with its attempts."""
+    found = tuple(
+        Attempt(
+            one["outcome"],
+            at_ms(one["ready_at"]),
+            at_ms(one["started_at"]),
+            at_ms(one["ended_at"]),
+            one["session"] or "",
+            one["worker"],
+            one["error"],
+            at_ms(one["lease_until"]),
+            one["event"],
+        )
+        for one in shape["attempts"]
+    )
+    scope = tuple(shape["scope"])
+    return InstanceDetails(shape["node"], scope, shape["idempotency_key"], shape["given"], found)
+
+
 def read_wait(shape: Shape) -> WaitView:
     since, until = at_ms(shape["since"]), at_ms(shape["until"])
     return WaitView(shape["kind"], shape["key"], since or 0, until, shape["data"])
@@ -182,6 +208,10 @@ def read_found_runs(page: Shape) -> FoundRuns:
         searched["outputs"],
         at_ms(searched["back_to"]),
     )
+
+
+def read_consequences(shape: Shape) -> Consequences:
+    return _make(Consequences, shape, is_allowed=shape["allowed"], why=shape["why"] or "")
 
 
 def read_many_changed(shape: Shape) -> ManyChanged:
@@ -298,7 +328,63 @@ def read_worker(shape: Shape) -> WorkerView:
 
 
 def read_queue(shape: Shape) -> QueueView:
-    return _make(QueueView, shape)
+    return _make(QueueView, shape, why=shape.get("why") or "")
+
+
+def read_leases(page: Shape) -> Leases:
+    leases = tuple(
+        LeaseView(
+            one["run_id"],
+            one["workflow"],
+            one["node"],
+            tuple(one["scope"]),
+            one["queue"],
+            one["attempt"],
+            one["worker"],
+            one["worker_name"],
+            _read_moment(one["since"]),
+            at_ms(one["until"]),
+        )
+        for one in page["items"]
+    )
+    return Leases(leases, page["looked_at"], page["complete"])
+
+
+def read_statistics(shape: Shape) -> WorkflowStatistics:
+    return WorkflowStatistics(
+        shape["workflow"],
+        shape["version"],
+        shape["counted"],
+        shape["counts"],
+        not shape["complete"],
+        shape["success_rate"],
+        shape["p50_ms"],
+        shape["p99_ms"],
+        shape["max_ms"],
+        at_ms(shape["since"]),
+        tuple(map(read_run, shape["newest"])),
+    )
+
+
+def read_overview(shape: Shape) -> Overview:
+    return Overview(
+        shape["version"],
+        shape["tenant"],
+        shape["store"],
+        _read_moment(shape["now"]),
+        shape["runs"]["open"],
+        read_histogram(shape["runs"]["recent"]),
+        shape["dead_letters"],
+        shape["approvals"],
+        shape["stalled"]["runs"],
+        shape["stalled"]["looked_at"],
+        tuple(map(read_queue, shape["queues"])),
+        Fleet(**shape["workers"]),
+    )
+
+
+def read_finding(shape: Shape) -> Finding:
+    return Finding(shape["run_id"] or "", shape["id"], shape["message"], shape.get("workflow", ""))
 
 
 def read_handler(shape: Shape) -> HandlerView:

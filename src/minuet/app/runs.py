@@ -10,6 +10,7 @@ from typing import Any, overload
 from minuet.app.arguments import checked, is_storable
 from minuet.app.bulk import BulkAction, ManyChanged, change_many
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
+from minuet.app.consequences import Consequences, PreviewAction, preview
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
 from minuet.app.move.parcel import moved_to
@@ -477,6 +478,27 @@ class Runs(Repairing):
         value = await keep_value(self._behind, run_id, data, "data")
         signal_id = idempotency_key or self._behind.engine.ids.token()
         return await change_run(self._behind, run_id, SendSignal(name, signal_id, value))
+
+    @checked
+    async def preview(
+        self,
+        run_id: str,
+        action: PreviewAction,
+        node: str | None = None,
+        *,
+        data: Any = None,
+        name: str | None = None,
+        to: str | None = None,
+    ) -> Consequences:
+        """What a change of a run would do; nothing is changed.
+
+        `node` is that of `skip`, `set_output`, `take_back`, `approve` and `reject`, `data` the
+        output or the signal's data, `name` the signal's, `to` the node that `rollback` ends at.
+        """
+        self._behind.check_open()
+        return await preview(
+            self, self._behind, run_id, action, node=node, data=data, name=name, to=to
+        )
 
     @checked
     async def change_many(

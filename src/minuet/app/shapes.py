@@ -23,6 +23,7 @@ from minuet.errors import (
 )
 from minuet.events import Event, event_type
 from minuet.kernel.view import shown_error
+from minuet.model import dump_document
 from minuet.outcomes import outcome_of
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
@@ -30,10 +31,16 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.attempts import InstanceDetails
     from minuet.app.audit import AuditEntry
     from minuet.app.bulk import ManyChanged
+    from minuet.app.compiling import CompiledWorkflow
+    from minuet.app.consequences import Consequences
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.doctor import Checkup
     from minuet.app.keys import NewKey, StoredKey
+    from minuet.app.leases import Leases, LeaseView
+    from minuet.app.overview import Overview
     from minuet.app.results import (
         NodeResult,
         RunResult,
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
         WaitView,
     )
     from minuet.app.search import FoundRuns, Histogram
+    from minuet.app.statistics import WorkflowStatistics
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -149,6 +157,23 @@ def histogram(found: Histogram) -> Shape:
         "counted": found.counted,
         "back_to": moment(found.back_to_ms),
         "complete": found.back_to_ms is None,
+    }
+
+
+def consequences(found: Consequences) -> Shape:
+    """What a change of a run would do."""
+    return {
+        "action": found.action,
+        "allowed": found.is_allowed,
+        "why": found.why or None,
+        "status": found.status,
+        "ready": list(found.ready),
+        "cut_off": list(found.cut_off),
+        "undone": list(found.undone),
+        "skipped": list(found.skipped),
+        "next": list(found.next),
+        "ahead": list(found.ahead),
+        "children": list(found.children),
     }
 
 
@@ -281,6 +306,31 @@ def _undoing(found: Undoing) -> Shape:
     }
 
 
+def attempts(found: InstanceDetails, result: NodeResult) -> Shape:
+    """A node instance with what it was given, and its attempts."""
+    return {
+        "node": found.node,
+        "scope": list(found.scope),
+        "idempotency_key": found.idempotency_key,
+        "given": found.given,
+        "attempts": [
+            {
+                "outcome": one.outcome,
+                "ready_at": moment(one.ready_ms),
+                "started_at": moment(one.started_ms),
+                "ended_at": moment(one.ended_ms),
+                "session": one.session or None,
+                "worker": one.worker,
+                "error": one.error,
+                "lease_until": moment(one.until_ms),
+                "event": one.seq,
+            }
+            for one in found.attempts
+        ],
+        "result": node(result),
+    }
+
+
 def step(found: StepView) -> Shape:
     """A step of a durable function."""
     took_ms = None if found.started_ms is None else found.ended_ms - found.started_ms
@@ -394,6 +444,57 @@ def approval(found: Approval) -> Shape:
     }
 
 
+def statistics(found: WorkflowStatistics) -> Shape:
+    """How the newest runs of a workflow went."""
+    return {
+        "workflow": found.workflow,
+        "version": found.version,
+        "counted": found.counted,
+        "counts": dict(found.counts),
+        "complete": not found.has_more,
+        "success_rate": found.success_rate,
+        "p50_ms": found.p50_ms,
+        "p99_ms": found.p99_ms,
+        "max_ms": found.max_ms,
+        "since": moment(found.first_ms),
+        "newest": [row(one) for one in found.newest],
+    }
+
+
+def overview(found: Overview) -> Shape:
+    """The state of a store."""
+    fleet = found.workers
+    return {
+        "version": found.version,
+        "tenant": found.tenant,
+        "store": found.store,
+        "now": moment(found.now_ms),
+        "runs": {"open": dict(found.open), "recent": histogram(found.recent)},
+        "dead_letters": found.dead_letters,
+        "approvals": found.approvals,
+        "stalled": {"runs": found.stalled, "looked_at": found.stalled_among},
+        "queues": [queue(one) for one in found.queues],
+        "workers": {
+            "counts": dict(fleet.counts),
+            "busy": fleet.busy,
+            "capacity": fleet.capacity,
+            "versions": dict(fleet.versions),
+        },
+    }
+
+
+def checkup(found: Checkup) -> Shape:
+    """What was found in some runs."""
+    return {
+        "sound": not found.findings,
+        "runs": found.runs,
+        "findings": [finding.to_json() for finding in found.findings],
+        "overdue": found.overdue,
+        "store": found.store,
+        "next": found.next,
+    }
+
+
 # ── workers ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -450,6 +551,33 @@ def queue(found: QueueView) -> Shape:
         "workflow": found.workflow,
         "node": found.node,
         "limit": found.limit,
+        "why": found.why or None,
+    }
+
+
+def lease(found: LeaseView) -> Shape:
+    """A node instance that a worker holds."""
+    return {
+        "run_id": found.run,
+        "workflow": found.workflow,
+        "node": found.node,
+        "scope": list(found.scope),
+        "queue": found.queue,
+        "attempt": found.attempt,
+        "worker": found.worker,
+        "worker_name": found.worker_name,
+        "since": moment(found.since_ms),
+        "until": moment(found.until_ms),
+    }
+
+
+def leases(found: Leases) -> Shape:
+    """What workers hold."""
+    return {
+        "items": [lease(one) for one in found.leases],
+        "next": None,
+        "looked_at": found.looked_at,
+        "complete": found.is_complete,
     }
 
 
@@ -607,6 +735,24 @@ def diagnostics(found: Iterable[Diagnostic], file: str) -> list[Shape]:
         }
         for one in found
     ]
+
+
+def validated(compiled: CompiledWorkflow | None, found: list[Shape]) -> Shape:
+    """What is to be said about a document; None: it is not valid."""
+    from minuet.plan.render import to_graph
+
+    if compiled is None:
+        unknown = ("workflow", "plan", "graph", "input_schema", "document")
+        return {"valid": False, "diagnostics": found, **dict.fromkeys(unknown)}
+    return {
+        "valid": True,
+        "diagnostics": found,
+        "workflow": compiled.plan.name,
+        "plan": compiled.digest,
+        "graph": to_graph(compiled.plan),
+        "input_schema": compiled.plan.input_schema,
+        "document": dump_document(compiled.workflow),
+    }
 
 
 # ── API keys ────────────────────────────────────────────────────────────────────────────────

@@ -165,6 +165,7 @@ class SyncFacade(Starting):
 
     check_worker = passing(Facade.check_worker)
     list_tenants = blocking(Facade.list_tenants)
+    overview = blocking(Facade.overview)
     wait = blocking(Facade.wait)
     follow = iterating(Facade.follow)
     events = blocking(Facade.events)

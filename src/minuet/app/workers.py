@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
 from minuet.app.handlers import all_types, config_schema
+from minuet.app.leases import Leases, find_leases, why_nobody
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
@@ -90,6 +91,8 @@ class QueueView(msgspec.Struct, frozen=True):
     node: str = ""
     #: How often the node runs at once on one worker.
     limit: int | None = None
+    #: Why nobody serves it; "": somebody does.
+    why: str = ""
 
 
 class TaskView(msgspec.Struct, frozen=True):
@@ -277,6 +280,14 @@ class Workers:
         return found
 
     @checked
+    async def leases(self, worker: str | None = None, *, limit: int = 1_000) -> Leases:
+        """What workers hold at this moment, or what one of them holds, by its id; those of the
+        newest runs first. At most 1,000 open runs are looked at."""
+        workers = {one.session: one for one in await self.list()}
+        session = None if worker is None else (await self.find(worker)).session
+        return await find_leases(self._store, self._tenant, workers, session, limit)
+
+    @checked
     async def drain(self, worker: str) -> bool:
         """Ask a worker, by its id, to take nothing more, to finish what it has, and to end.
 
@@ -305,12 +316,14 @@ class Workers:
 
 
 def _queue_view(
-    queue: str, ready: int, running: int, oldest_ms: int | None, workers: Iterable[WorkerView]
+    queue: str, ready: int, running: int, oldest_ms: int | None, workers: Sequence[WorkerView]
 ) -> QueueView:
     names = tuple(worker.name for worker in workers if worker.takes and worker.serves(queue))
     placement = read_placement(queue)
+    # What no handler runs for, any worker does.
+    why = "" if names or queue in INLINE else why_nobody(queue, workers)
     if placement is None:
-        return QueueView(queue, ready, running, oldest_ms, names)
+        return QueueView(queue, ready, running, oldest_ms, names, why=why)
     return QueueView(
         placement.queue,
         ready,
@@ -321,4 +334,5 @@ def _queue_view(
         placement.workflow,
         placement.node,
         placement.limit,
+        why,
     )

@@ -48,11 +48,11 @@ class HistoryReader:
         ]
 
     async def stored_events(
-        self, run_id: str, after: int = 0
+        self, run_id: str, after: int = 0, upto: int | None = None
     ) -> list[tuple[int, int, Event | bytes]]:
         """A run's events; one that cannot be read as the bytes that the store holds."""
         found: list[tuple[int, int, Event | bytes]] = []
-        for record in await self._records(run_id, after):
+        for record in await self._records(run_id, after, upto):
             try:
                 found.append((record.seq, record.at_ms, read_event(record)))
             except DamagedRowError:

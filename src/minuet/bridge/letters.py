@@ -27,12 +27,11 @@ from minuet.store.records import (
 _NAME = "regrant"
 
 
-async def grant_again(
-    store: Store, tenant: str, letter: DeadLetter
-) -> tuple[Grant, RunHeader] | None:
-    """The grant of a token that failed and the header of its run; None: they are not there."""
-    rows = await store.read_snapshot(tenant, letter.run)
-    return None if rows is None else await _grant(rows, (letter.run, letter.node, letter.scope))
+async def grant_again(store: Store, tenant: str, key: Key) -> tuple[Grant, RunHeader] | None:
+    """The grant of a token, as it was or would be taken, and the header of its run; None: they are
+    not there."""
+    rows = await store.read_snapshot(tenant, key[0])
+    return None if rows is None else await _grant(rows, key)
 
 
 async def letter_pages(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_place, count
+from minuet.cli.parser import Commands, Parser, add, add_place, add_preview, count
 
 _ID = "id of the approval (RUN:NODE), or of its run if that asks for one decision only"
 
@@ -64,4 +64,5 @@ def _add_decision(verbs: Commands[Parser], verb: str) -> None:
         default=[],
         help="a group that this person belongs to; may be given more than once",
     )
+    add_preview(parser)
     add_place(parser)

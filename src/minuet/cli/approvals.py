@@ -8,7 +8,9 @@ from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.approvals import Approval
+from minuet.app.consequences import Consequences, PreviewAction
 from minuet.app.results import RunResult
+from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, Verdict, id_of
 from minuet.cli.handlers import goes_on
 from minuet.cli.inputs import read_data
@@ -21,6 +23,7 @@ from minuet.cli.output import (
     print_json,
     print_table,
 )
+from minuet.cli.preview import print_preview
 from minuet.cli.stores import command_line, find_run, with_app
 from minuet.cli.user import user_name
 from minuet.errors import ConfigError, NotAnApproverError
@@ -117,7 +120,21 @@ def reject(arguments: Namespace) -> int:
     return _decide(arguments, "reject")
 
 
+def _preview(arguments: Namespace, decision: Verdict) -> int:
+    """Say what a decision would lead to."""
+
+    async def ask(app: Facade) -> Consequences:
+        asked = await app.approvals.show(arguments.id)
+        node = instance_name(asked.node_id, asked.scope)
+        action: PreviewAction = "approve" if decision == "approve" else "reject"
+        return await app.runs.preview(asked.run_id, action, node)
+
+    return print_preview(arguments, with_app(arguments, ask))
+
+
 def _decide(arguments: Namespace, decision: Verdict) -> int:
+    if arguments.dry_run:
+        return _preview(arguments, decision)
     data = None if arguments.data is None else read_data(arguments.data)
     by = arguments.by or user_name()
     if not by:

@@ -190,6 +190,7 @@ def _add_documents(commands: Commands[Parser]) -> None:
         default="mermaid",
         help="Mermaid flowchart (default) or nodes and edges as JSON",
     )
+    add(commands, "schema", "documents:schema", "print the JSON Schema of documents, for editors")
     parser = add(commands, "node-types", "catalog:node_types", "list the node types, or show one")
     parser.add_argument("name", metavar="NAME", nargs="?", help="show this one, with its schema")
     parser.add_argument(

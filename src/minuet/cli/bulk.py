@@ -73,7 +73,9 @@ def confirm(arguments: Namespace, question: str) -> None:
     is_final = question.startswith("Delete")
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or arguments.output == "json":
         done = "deleted" if is_final else "changed"
-        raise ConfigError(f"{question} Add --yes to do it, or --dry-run to see what would be {done}.")
+        raise ConfigError(
+            f"{question} Add --yes to do it, or --dry-run to see what would be {done}."
+        )
     warning = " It cannot be undone." if is_final else ""
     print(f"{clean(question)}{warning} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

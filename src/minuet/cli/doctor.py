@@ -18,6 +18,9 @@ from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import with_app
 
+#: Runs that are examined at once.
+AT_ONCE = 100
+
 #: Seconds between two lines of progress.
 REPORT_S = 2.0
 
@@ -27,7 +30,6 @@ def doctor(arguments: Namespace) -> int:
 
     async def work(app: Facade) -> tuple[Diagnosis, Treatment | None]:
         found = await examine(app.doctor)
-        found.store = app.durability
         found.stalled = [(one.run.run, one.explain()) for one in await app.runs.stalled()]
         return found, await treat(app.doctor, found) if arguments.repair else None
 
@@ -126,19 +128,23 @@ def _print(found: Diagnosis, treatment: Treatment | None) -> None:
 
 async def examine(doctor: Doctor) -> Diagnosis:
     """Examine all runs: how many there are, and what is wrong."""
-    count, findings, reported = 0, [], False
+    found, reported, before = Diagnosis(), False, None
     reported_at = time.monotonic()
-    async for _, found in doctor.examine():
-        count += 1
-        findings += found
+    while True:
+        some = await doctor.check(before=before, limit=AT_ONCE)
+        found.runs += some.runs
+        found.findings += some.findings
+        found.overdue += some.overdue
+        found.store, before = some.store, some.next
+        if before is None:
+            break
         if time.monotonic() - reported_at > REPORT_S:
             reported_at, reported = time.monotonic(), True
             end = "\r" if sys.stderr.isatty() else "\n"
-            print(f"{count} runs checked …", file=sys.stderr, end=end, flush=True)
+            print(f"{found.runs} runs checked …", file=sys.stderr, end=end, flush=True)
     if reported and sys.stderr.isatty():
         note("")
-    findings += [finding async for finding in doctor.examine_workflows()]
-    return Diagnosis(count, findings, doctor.overdue)
+    return found
 
 
 def summary(count: int, findings: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.compiling import compile_source
+from minuet.app.compiling import compile_source, document_schema
 from minuet.app.handlers import make_handlers
 from minuet.cli.handlers import load_handlers
 from minuet.cli.output import note, print_json
@@ -68,4 +68,10 @@ def graph(arguments: Namespace) -> int:
         print_json(to_graph(compiled.plan))
     else:
         print(to_mermaid(compiled.plan), end="")
+    return outcomes.COMPLETED
+
+
+def schema(arguments: Namespace) -> int:
+    """Print the JSON Schema of documents."""
+    print_json(document_schema())
     return outcomes.COMPLETED

@@ -249,6 +249,12 @@ def add_dry_run(parser: Parser) -> None:
     )
 
 
+def add_preview(parser: Parser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing; say what would happen"
+    )
+
+
 def add_yes(parser: Parser) -> None:
     parser.add_argument(
         "-y", "--yes", action="store_true", help="delete without asking; needed without a terminal"

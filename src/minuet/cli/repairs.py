@@ -12,12 +12,15 @@ from minuet.app.app import Facade
 from minuet.cli.handlers import goes_on
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, paint, print_json
+from minuet.cli.preview import preview
 from minuet.cli.stores import find_to_change, with_app
 from minuet.cli.user import user_name
 
 
 def skip(arguments: Namespace) -> int:
     """Skip a node."""
+    if arguments.dry_run:
+        return preview(arguments, "skip", node=arguments.node)
     return _repair(
         arguments,
         "is skipped",
@@ -28,6 +31,8 @@ def skip(arguments: Namespace) -> int:
 def set_output(arguments: Namespace) -> int:
     """Give a node an output."""
     data = read_data(arguments.data)
+    if arguments.dry_run:
+        return preview(arguments, "set_output", node=arguments.node, data=data)
     return _repair(
         arguments,
         "has its output",
@@ -39,6 +44,8 @@ def set_output(arguments: Namespace) -> int:
 
 def take_back(arguments: Namespace) -> int:
     """Take a node back from its worker."""
+    if arguments.dry_run:
+        return preview(arguments, "take_back", node=arguments.node)
     return _repair(
         arguments,
         "is taken back",

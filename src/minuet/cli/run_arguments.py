@@ -11,6 +11,7 @@ from minuet.cli.parser import (
     add_older_than,
     add_person,
     add_place,
+    add_preview,
     add_watching,
     add_yes,
     count,
@@ -88,6 +89,12 @@ def add_runs(commands: Commands[Parser]) -> None:
     _add_about(verbs, "tree", "runs:tree", "show a run with its child runs, and theirs")
     parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
     parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
+    parser = _add_about(
+        verbs, "attempts", "attempts:attempts", "show what a node was given, and its attempts"
+    )
+    parser.add_argument(
+        "node", metavar="NODE", help="id of the node; `NODE[2]` is one instance (default: the last)"
+    )
     parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")
     parser.add_argument(
         "--at", metavar="SEQ", type=count, help="number of the event (default: the last one)"
@@ -112,6 +119,7 @@ def add_runs(commands: Commands[Parser]) -> None:
         metavar="NODE",
         help="undo only what completed after this node",
     )
+    add_preview(parser)
     _add_repair(verbs, "skip", "skip a node: what follows goes on without it")
     parser = _add_repair(verbs, "set-output", "give a node an output: its handler is not called")
     parser.add_argument(
@@ -185,9 +193,7 @@ def _add_changes(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         "runs", metavar="RUN", nargs="*", help="run id, or its unambiguous beginning"
     )
     add_many(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing; say what would happen"
-    )
+    add_preview(parser)
     parser.add_argument(
         "-y",
         "--yes",
@@ -233,6 +239,7 @@ def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         help="kept in the history of the run",
     )
     add_person(parser)
+    add_preview(parser)
     add_place(parser)
     return parser
 
@@ -261,4 +268,5 @@ def add_signal(commands: Commands[Parser]) -> None:
         metavar="KEY",
         help="sending a signal again with this key changes nothing",
     )
+    add_preview(parser)
     add_place(parser)

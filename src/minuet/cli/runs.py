@@ -32,6 +32,7 @@ from minuet.cli.output import (
     trace_text,
     workflow_text,
 )
+from minuet.cli.preview import preview
 from minuet.cli.signal import signal_command, signals_in
 from minuet.cli.steps import print_steps, wait_text
 from minuet.cli.stores import find_run, find_to_change, with_app
@@ -201,16 +202,21 @@ def retry(arguments: Namespace) -> int:
 
 def _change_some(arguments: Namespace, action: BulkAction, options: dict[str, Any]) -> int:
     """Change one run, or several."""
-    if len(arguments.runs) != 1 or arguments.filter is not None or arguments.dry_run:
-        if "undone" in options:
-            raise ConfigError("--undone goes with one run")
+    is_one = len(arguments.runs) == 1 and arguments.filter is None
+    if "undone" in options and (not is_one or arguments.dry_run):
+        raise ConfigError("--undone goes with one run, and without --dry-run")
+    if not is_one:
         return change_many(arguments, action, options)
     (arguments.run,) = arguments.runs
+    if arguments.dry_run and action != "delete":
+        return preview(arguments, action)
     return _change(arguments, lambda app, run: getattr(app.runs, action)(run, **options))
 
 
 def rollback(arguments: Namespace) -> int:
     """Undo a run that is over."""
+    if arguments.dry_run:
+        return preview(arguments, "rollback", to=arguments.to)
     return _change(arguments, lambda app, run: app.runs.rollback(run, to=arguments.to))
 
 

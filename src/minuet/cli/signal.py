@@ -10,12 +10,15 @@ from minuet.app.app import Facade
 from minuet.app.results import RunResult, WaitView
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, note, paint, print_json
+from minuet.cli.preview import preview
 from minuet.cli.stores import command_line, find_to_change, with_app
 
 
 def send(arguments: Namespace) -> int:
     """Send a signal, and say what has become of it."""
     data = read_data(arguments.data)
+    if arguments.dry_run:
+        return preview(arguments, "signal", data=data, name=arguments.name)
 
     async def ask(app: Facade) -> None:
         run_id = await find_to_change(app, arguments.run)

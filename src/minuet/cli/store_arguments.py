@@ -38,6 +38,18 @@ def add_fleet(commands: Commands[Parser]) -> None:
     parser.add_argument("--wait", action="store_true", help="wait until it has ended")
     add_timeout(parser, "with --wait: wait at most this many seconds")
     add_place(parser)
+    parser = add(verbs, "leases", "workers:leases", "show what workers hold, and for how long")
+    parser.add_argument(
+        "worker", metavar="WORKER", nargs="?", help="name, id, or the beginning of an id"
+    )
+    add_place(parser)
+    parser = add(
+        commands,
+        "overview",
+        "overview:overview",
+        "show the state of a store: runs, queues, workers, what waits for people",
+    )
+    add_place(parser)
     parser = add(
         commands,
         "queues",
@@ -93,7 +105,7 @@ def add_operations(commands: Commands[Parser]) -> None:
         action="store_true",
         help="repair runs that disagree with their history, and say what was changed",
     )
-    add_store_only(parser, "it reads what the store holds, row by row")
+    add_place(parser)
     parser = add(
         commands,
         "gc",

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable
 
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.options import liveness_settings
+from minuet.app.watch import instance_name
 from minuet.app.workers import QueueView, WorkerView
-from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
+from minuet.cli.output import (
+    clean,
+    format_age,
+    format_clock,
+    format_duration,
+    note,
+    print_json,
+    print_table,
+)
 from minuet.cli.stores import with_app
 from minuet.errors import ConfigError
 
@@ -61,6 +71,34 @@ def drain(arguments: Namespace) -> int:
     return with_app(arguments, ask, **liveness_settings(arguments.settings))
 
 
+def leases(arguments: Namespace) -> int:
+    """Show what workers hold."""
+
+    async def ask(app: Facade) -> int:
+        found = await app.workers.leases(arguments.worker)
+        if arguments.output == "json":
+            print_json(shapes.leases(found)["items"])
+        elif not found.leases:
+            print("No worker holds anything.")
+        else:
+            rows = [
+                (
+                    clean(one.worker_name or "unknown"),
+                    one.run,
+                    clean(instance_name(one.node, one.scope)),
+                    format_age(one.since_ms),
+                    format_clock(one.until_ms) if one.until_ms is not None else "",
+                )
+                for one in found.leases
+            ]
+            print_table(("worker", "run", "node", "taken", "until"), rows, names=("worker", "node"))
+        if not found.is_complete:
+            note(f"Only the newest {found.looked_at:,} open runs were looked at.")
+        return outcomes.COMPLETED
+
+    return with_app(arguments, ask, **liveness_settings(arguments.settings))
+
+
 def queues(arguments: Namespace) -> int:
     """Show what waits and what runs, queue by queue, and who serves it."""
 
@@ -71,12 +109,16 @@ def queues(arguments: Namespace) -> int:
         elif not found:
             print("Nothing waits, and nothing runs.")
         else:
-            titles = ("queue", "ready", "oldest", "running", "served by", "needs")
-            rows = [_queue_row(queue) for queue in found]
-            print_table(titles, rows, names=("queue", "served by"))
+            print_queues(found)
         return outcomes.COMPLETED
 
     return with_app(arguments, ask, **liveness_settings(arguments.settings))
+
+
+def print_queues(found: Iterable[QueueView]) -> None:
+    """A table of queues."""
+    titles = ("queue", "ready", "oldest", "running", "served by", "needs")
+    print_table(titles, [_queue_row(queue) for queue in found], names=("queue", "served by"))
 
 
 def _worker_row(worker: WorkerView) -> tuple[str, ...]:
@@ -112,7 +154,7 @@ def _queue_row(queue: QueueView) -> tuple[str, ...]:
         format_age(queue.oldest_ms) if queue.ready and queue.oldest_ms is not None else "",
         str(queue.running),
         clean(_names(queue.served_by)) if queue.served_by else "nobody",
-        clean(_needs(queue)),
+        clean(queue.why or _needs(queue)),
     )
 
 

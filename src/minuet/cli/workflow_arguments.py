@@ -55,3 +55,20 @@ def add_workflows(commands: Commands[Parser]) -> None:
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
     parser.add_argument("tag", metavar="TAG", help="the tag, new or moved")
     add_place(parser)
+    parser = add(
+        verbs,
+        "stats",
+        "overview:statistics",
+        "show how the newest runs of each workflow went",
+        "Show how the newest runs of each workflow went, deployed or not: how many completed, and\n"
+        "how long those took.",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only this workflow")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=count,
+        default=100,
+        help="count so many runs of each, the newest (default: 100)",
+    )
+    add_place(parser)

@@ -22,7 +22,9 @@ from typing import NoReturn, Self
 
 from minuet.app.app import Facade
 from minuet.app.options import Options
+from minuet.app.overview import Overview
 from minuet.app.portal import Portal
+from minuet.app.reading import read_overview
 from minuet.app.sync import SyncFacade
 from minuet.client.base import only_local
 from minuet.client.nouns import (
@@ -30,6 +32,7 @@ from minuet.client.nouns import (
     RemoteAudit,
     RemoteBlobs,
     RemoteDeadLetters,
+    RemoteDoctor,
     RemoteKeys,
     RemoteRetention,
     RemoteWebhooks,
@@ -161,9 +164,15 @@ class AsyncClient(Facade):
         return self._webhooks
 
     @property
-    def doctor(self) -> NoReturn:
-        """Not possible: it needs the store."""
-        only_local("checking a store", "use `minuet doctor --store URL` beside the store")
+    def doctor(self) -> RemoteDoctor:
+        """Whether the store is sound."""
+        self._check_open()
+        return RemoteDoctor(self._transport)
+
+    async def overview(self) -> Overview:
+        """The state of the store, as far as this tenant sees it, in one answer."""
+        self._check_open()
+        return read_overview(await self._transport.get("/overview"))
 
     # ── what stands behind them ─────────────────────────────────────────────────────────
 

@@ -23,8 +23,10 @@ from minuet.app.dead_letters import (
     LetterStatus,
     Retried,
 )
+from minuet.app.doctor import Checkup, Doctor, Finding, Repair, Swept
 from minuet.app.handlers import make_handlers
 from minuet.app.keys import Keys, NewKey, StoredKey, id_in
+from minuet.app.leases import Leases
 from minuet.app.options import Seconds, duration_ms
 from minuet.app.retention import GRACE_S, Deleted, Retention
 from minuet.app.roles import Role
@@ -34,7 +36,8 @@ from minuet.app.workers import HandlerList, NameList, QueueList, TaskList, Worke
 from minuet.app.workflows import WorkflowList, Workflows, WorkflowView
 from minuet.approvals import Verdict
 from minuet.bridge.registry import MAIN
-from minuet.client.base import Remote, only_local, pages, remote
+from minuet.bridge.repairs import Repaired
+from minuet.client.base import PAGE_MAX, Remote, only_local, pages, remote
 from minuet.client.runs import RemoteRuns
 from minuet.client.transport import Transport, path_of
 from minuet.errors import (
@@ -273,6 +276,12 @@ class RemoteWorkers(Remote, Workers):
         page = await self._get(path_of("workers", id, "tasks"), limit=limit)
         return [reading.read_ready_task(shape) for shape in page["items"]]
 
+    async def leases(self, worker: str | None = None, *, limit: int = 1_000) -> Leases:
+        """What workers hold at this moment, or what one of them holds, by its id."""
+        id = None if worker is None else (await self.find(worker)).id
+        page = await self._get("/leases", worker=id, limit=min(limit, PAGE_MAX))
+        return reading.read_leases(page)
+
     async def handlers(self) -> HandlerList:
         """The handlers that workers have, by name."""
         return [reading.read_handler(one) for one in (await self._get("/handlers"))["items"]]
@@ -446,3 +455,45 @@ class RemoteRetention(Remote, Retention):
         """Not possible: it needs the store."""
         only_local("removing plans and sessions", "use `minuet gc --store URL` beside the store")
         yield Deleted()
+
+
+@remote
+class RemoteDoctor(Remote, Doctor):
+    """Whether the store of a server is sound."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.overdue = 0
+
+    async def check(self, *, before: str | None = None, limit: int = 100) -> Checkup:
+        """Examine some runs, the newest first."""
+        shape = await self._get("/doctor", cursor=before, limit=limit)
+        findings = tuple(map(reading.read_finding, shape["findings"]))
+        return Checkup(shape["runs"], findings, shape["overdue"], shape["next"], shape["store"])
+
+    async def examine(
+        self, *, statuses: tuple[RunStatus, ...] = ()
+    ) -> AsyncIterator[tuple[str, builtins.list[Finding]]]:
+        """Not possible run by run: `check` examines some at once."""
+        only_local("examining runs one by one", "use `doctor.check`")
+        yield "", []
+
+    async def examine_run(self, run_id: str) -> builtins.list[Finding]:
+        """Not possible run by run: `check` examines some at once."""
+        only_local("examining one run", "use `doctor.check`")
+
+    async def examine_workflows(self) -> AsyncIterator[Finding]:
+        """Not possible alone: the first page of `check` does it."""
+        only_local("examining workflows alone", "use `doctor.check`")
+        yield Finding("", "", "")
+
+    async def repair_run(self, run_id: str) -> Repair:
+        """Make a run's rows agree with its history."""
+        shape = await self._post(path_of("doctor", run_id, "repair"))
+        changes = tuple(Repaired(**one) for one in shape["changes"])
+        left = tuple(map(reading.read_finding, shape["left"]))
+        return Repair(shape["run_id"], changes, shape["refused"], left)
+
+    async def sweep(self) -> Swept:
+        """Nothing: the workers of the store do it."""
+        return Swept()

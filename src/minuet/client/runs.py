@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from minuet.app import reading
+from minuet.app.attempts import InstanceDetails
 from minuet.app.bulk import BulkAction, ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
+from minuet.app.consequences import Consequences, PreviewAction
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits
@@ -31,6 +33,7 @@ from minuet.app.results import (
 from minuet.app.retention import Deleted
 from minuet.app.runs import Runs
 from minuet.app.search import FoundRuns, Histogram
+from minuet.app.statistics import StatisticsList
 from minuet.app.watch import Program, Watch, read_program
 from minuet.bridge.history import LEVELS_MAX
 from minuet.bridge.recording import Recording, read_recording
@@ -238,6 +241,20 @@ class RemoteRuns(Remote, Runs):
         path = _path(run_id, "nodes", node, repair)
         return reading.read_run(await self._post(path, body))
 
+    async def preview(
+        self,
+        run_id: str,
+        action: PreviewAction,
+        node: str | None = None,
+        *,
+        data: Any = None,
+        name: str | None = None,
+        to: str | None = None,
+    ) -> Consequences:
+        """What a change of a run would do; nothing is changed."""
+        body = {"action": action, "node": node, "data": _plain(data), "name": name, "to": to}
+        return reading.read_consequences(await self._post(_path(run_id, "preview"), body))
+
     async def change_many(
         self,
         action: BulkAction,
@@ -312,6 +329,12 @@ class RemoteRuns(Remote, Runs):
         shape = await self._get("/runs/histogram", q=query, buckets=buckets)
         return reading.read_histogram(shape)
 
+    async def statistics(self, workflow: str | None = None, *, limit: int = 100) -> StatisticsList:
+        """How the newest runs of a workflow went, or of each workflow."""
+        limit = min(limit, PAGE_MAX)
+        page = await self._get("/statistics", workflow=workflow, limit=limit)
+        return [reading.read_statistics(shape) for shape in page["items"]]
+
     async def count(self) -> RunCounts:
         """How many runs are open, by status, and how many dead letters are pending."""
         only_local("counting runs", "the metrics of the server (/metrics) have these numbers")
@@ -322,7 +345,9 @@ class RemoteRuns(Remote, Runs):
 
     # ── asking ──────────────────────────────────────────────────────────────────────────
 
-    async def events(self, run_id: str, *, after: int = 0) -> builtins.list[dict[str, Any]]:
+    async def events(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> builtins.list[dict[str, Any]]:
         """A run's events as data (`shapes.event`), with what led to each of them."""
         found: builtins.list[dict[str, Any]] = []
         cursor = None
@@ -330,8 +355,8 @@ class RemoteRuns(Remote, Runs):
             page = await self._get(_events(run_id), after=after, limit=EVENTS, cursor=cursor)
             found += page["items"]
             cursor = page["next"]
-            if cursor is None:
-                return found
+            if cursor is None or (upto is not None and int(cursor) >= upto):
+                return [one for one in found if upto is None or one["seq"] <= upto]
 
     async def stored_events(
         self, run_id: str, *, after: int = 0
@@ -392,6 +417,10 @@ class RemoteRuns(Remote, Runs):
         if node is None:
             return found
         return {name: one for name, one in found.items() if name == node or _node(name) == node}
+
+    async def attempts(self, run_id: str, node: str) -> InstanceDetails:
+        """What a node instance was given, and its attempts."""
+        return reading.read_attempts(await self._get(_path(run_id, "nodes", node, "attempts")))
 
     async def explain(self, run_id: str, node: str) -> Explanation:
         """Why a node, or one instance of it (`check[2]`), has not run, or is in its state."""

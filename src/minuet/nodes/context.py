@@ -180,6 +180,14 @@ class TimeLimits(NamedTuple):
     hard: float | None
 
 
+def make_key(run_id: str, node_id: str, scope: str, prefix: str = "") -> str:
+    """The idempotency key of a node instance."""
+    text = f"{run_id}\n{node_id}\n{scope}"
+    if prefix:
+        text += f"\n{prefix}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 class Context:
     """The run, node and attempt that a handler, or a node type with I/O, works for.
 
@@ -323,13 +331,11 @@ class Context:
         """The same for every attempt of this node instance, and for no other instance. A
         compensator has another key than its node."""
         if self._key is None:
-            text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}"
+            place = (self.run_id, self.node_id, self.scope_text)
             if self._undone_scope is not None:
                 # The same whichever undo of the run this is.
-                text = f"{self.run_id}\n{self.node_id}\n{self._undone_scope}\nundo"
-            if self._prefix:
-                text += f"\n{self._prefix}"
-            self._key = hashlib.sha256(text.encode()).hexdigest()[:32]
+                place = (self.run_id, self.node_id, f"{self._undone_scope}\nundo")
+            self._key = make_key(*place, self._prefix)
         return self._key
 
     @property

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from minuet.plan.plan import Edge, Node, Plan, Role, author_of, authored
+import msgspec
+
+from minuet.plan.placement import base_queue
+from minuet.plan.plan import (
+    WORKFLOW,
+    Edge,
+    Node,
+    Plan,
+    Role,
+    author_of,
+    authored,
+    item_id,
+    items_id,
+)
 
 #: The label of an edge that is not simply followed.
 LABELS: dict[Role, str] = {
@@ -28,15 +42,18 @@ def order(plan: Plan) -> tuple[str, ...]:
 
 
 def to_graph(plan: Plan) -> dict[str, Any]:
-    """Describe the graph as JSON."""
+    """Describe the graph as JSON: all that a picture of it needs before anything has run."""
     nodes = authored(plan)
     dependencies: dict[str, list[str]] = {node.id: [] for node in nodes}
     for node in nodes:
         for edge in _forward(node):
             dependencies[edge.target].append(node.id)
     entries, terminals = set(map(author_of, plan.entries)), set(plan.terminals)
+    planned = {node.id: node for node in plan.nodes}
+    undone = {author_of(node.undoes) for node in plan.undos}
     return {
         "name": plan.name,
+        "description": plan.description,
         "constructs": {n: kind for n, kind in plan.constructs.items() if kind != "map"},
         "nodes": [
             {
@@ -51,15 +68,96 @@ def to_graph(plan: Plan) -> dict[str, Any]:
                 "is_terminal": node.id in terminals,
                 "is_output": node.id == plan.output_node,
                 "foreach": node.foreach is not None,
+                **_details(node, planned),
+                "has_compensator": node.id in undone,
             }
             for node in nodes
         ],
         "edges": [
-            {"from": node.id, "to": edge.target, "roles": list(edge.roles)}
+            {
+                "from": node.id,
+                "to": edge.target,
+                "roles": list(edge.roles),
+                **_conditions(node, edge),
+            }
             for node in nodes
             for edge in node.edges
         ],
     }
+
+
+def _details(node: Node, planned: Mapping[str, Node]) -> dict[str, Any]:
+    """What a node does, as far as its author said it: of a foreach, what each item does."""
+    inner = planned.get(item_id(node.id), node) if node.foreach is not None else node
+    head = planned.get(items_id(node.id), node) if node.foreach is not None else node
+    human = inner.extra.get("human_config") or {}
+    expected = head.expects[0] if head.expects else 0
+    return {
+        "title": human.get("title"),
+        # How many live arrivals make it ready, and how many there can be.
+        "join": {"need": node.need or expected, "expected": expected} if expected > 1 else None,
+        "each": None
+        if node.foreach is None
+        else {
+            "max_parallel": node.foreach.max_parallel,
+            "need": node.foreach.need,
+            "on_item_error": node.foreach.on_item_error,
+            "as": node.foreach.alias,
+        },
+        "branch": None
+        if node.branch is None
+        else {
+            "type": node.branch.type,
+            "rules": [
+                {
+                    "condition": condition_text(rule.condition),
+                    "targets": [author_of(one) for one in rule.targets],
+                }
+                for rule in node.branch.rules
+            ],
+            "default": [author_of(one) for one in node.branch.default],
+        },
+        "loop": None
+        if node.loop is None
+        else {
+            "condition": condition_text(node.loop.condition),
+            "max_iterations": node.loop.max_iterations,
+            "entry": author_of(node.loop.entry),
+        },
+        "child": _child(inner),
+        "config": inner.config,
+        "queue": base_queue(inner.queue),
+        "on_error": node.on_error,
+        "max_attempts": inner.retry.max_attempts,
+        "timeout_ms": inner.timeout_ms,
+    }
+
+
+def _child(node: Node) -> str | None:
+    """The name of the workflow that a node starts; a template if the run decides it."""
+    if node.type != WORKFLOW or not isinstance(node.config, dict):
+        return None
+    named = node.config.get("workflow")
+    return named.get("name") if isinstance(named, dict) else named
+
+
+def _conditions(node: Node, edge: Edge) -> dict[str, Any]:
+    """Which rules of a branch lead along an edge, and whether it is taken if none fits."""
+    rules, branch = [], node.branch
+    for number, rule in enumerate(branch.rules if branch is not None else ()):
+        if edge.target in map(author_of, rule.targets):
+            rules.append({"rule": number, "condition": condition_text(rule.condition)})
+    default = () if branch is None else tuple(map(author_of, branch.default))
+    return {"rules": rules, "is_default": edge.target in default}
+
+
+def condition_text(condition: Any) -> str:
+    """A condition in one line."""
+    if isinstance(condition, str):
+        return condition
+    if isinstance(condition, dict) and set(condition) <= {"type", "expression"}:
+        return str(condition.get("expression", ""))
+    return msgspec.json.encode(condition).decode()
 
 
 def to_mermaid(plan: Plan) -> str:

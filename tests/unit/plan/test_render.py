@@ -81,20 +81,24 @@ def test_the_graph_has_everything_that_a_picture_needs(compiled: Any) -> None:
     assert graph["name"] == "example"
     assert graph["constructs"] == {"inner": "loop", "outer": "loop"}
     nodes = {node["id"]: node for node in graph["nodes"]}
-    assert nodes["inner"] == {
-        "id": "inner",
-        "type": "noop",
-        "handler": None,
-        "nest": ["outer", "inner"],
-        "need": 0,
-        "dependencies": ["o"],
-        "dependents": ["outer"],
-        "is_entry": False,
-        "is_terminal": False,
-        "is_output": False,
-        "foreach": False,
-    }
+    assert (
+        nodes["inner"].items()
+        >= {
+            "id": "inner",
+            "type": "noop",
+            "handler": None,
+            "nest": ["outer", "inner"],
+            "need": 0,
+            "dependencies": ["o"],
+            "dependents": ["outer"],
+            "is_entry": False,
+            "is_terminal": False,
+            "is_output": False,
+            "foreach": False,
+        }.items()
+    )
     assert nodes["a"]["is_entry"]
     assert nodes["z"]["is_terminal"]
-    assert {"from": "outer", "to": "z", "roles": ["static", "timeout"]} in graph["edges"]
-    assert {"from": "inner", "to": "inner", "roles": ["back"]} in graph["edges"]
+    roles = {(edge["from"], edge["to"]): edge["roles"] for edge in graph["edges"]}
+    assert roles["outer", "z"] == ["static", "timeout"]
+    assert roles["inner", "inner"] == ["back"]

@@ -65,9 +65,10 @@ async def get_events(
             return Response(status_code=204)
         return stream_events(shared, facade, run_id, run.seq, after)
     after = after if cursor is None else _read_cursor(cursor)
-    found = await facade.runs.events(run_id, after=after)
-    page = found[:limit]
-    return answer_page(page, str(page[-1]["seq"]) if len(found) > limit else None)
+    last = (await facade.runs.get(run_id)).seq
+    upto = min(after + limit, SEQ_MAX)
+    page = await facade.runs.events(run_id, after=after, upto=upto)
+    return answer_page(page, str(upto) if upto < last else None)
 
 
 def _read_cursor(text: str, name: str = "cursor") -> int:

@@ -62,6 +62,17 @@ async def get_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     return JsonAnswer(shapes.nodes(await facade.runs.instances(run_id, node)))
 
 
+@router.get(
+    "/runs/{run_id}/nodes/{node}/attempts", **describes(replies.InstanceDetails, errors=(404, 409))
+)
+async def get_attempts(facade: Here, run_id: RunId, node: NodeName) -> Response:
+    """One instance of a node, the last one if several are meant: what its handler was given, and
+    its attempts with their workers, times and errors."""
+    found = await facade.runs.attempts(run_id, node)
+    (result,) = (await facade.runs.instances(run_id, found.name)).values()
+    return JsonAnswer(shapes.attempts(found, result))
+
+
 @router.get("/runs/{run_id}/why/{node}", **describes(replies.Explanation, errors=(404,)))
 async def explain_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     """Why a node, or one instance of it, has not run, or is in its state."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minuet.api import replies, requests
-from minuet.api.answers import answer_run
+from minuet.api.answers import JsonAnswer, answer_run
 from minuet.api.bodies import read_body
 from minuet.api.context import Here
 from minuet.api.describing import describes
@@ -68,3 +68,22 @@ async def take_node_back(request: Request, facade: Here, run_id: RunId, node: No
     asked = await read_body(request, requests.Repair)
     run = await facade.runs.take_back(run_id, node, by=asked.by, why=asked.why)
     return answer_run(shapes.row(run))
+
+
+@router.post(
+    "/runs/{run_id}/preview",
+    **describes(
+        replies.Consequences,
+        body=requests.Preview,
+        errors=(404,),
+        example={"action": "skip", "node": "check"},
+    ),
+)
+async def preview_change(request: Request, facade: Here, run_id: RunId) -> Response:
+    """What a change of a run would do: what would run, be cut off, be undone, and what can come
+    after it. Nothing is changed."""
+    asked = await read_body(request, requests.Preview)
+    found = await facade.runs.preview(
+        run_id, asked.action, asked.node, data=asked.data, name=asked.name, to=asked.to
+    )
+    return JsonAnswer(shapes.consequences(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from minuet.api import replies
@@ -64,3 +64,20 @@ def unknown(id: str) -> NotFoundError:
 async def list_queues(facade: Here) -> Response:
     """What waits and what runs, and who serves it."""
     return answer_page(map(shapes.queue, await facade.workers.queues()), None)
+
+
+@router.get(
+    "/leases", **describes(replies.Lease, page=True, beside={"looked_at": int, "complete": bool})
+)
+async def list_leases(
+    facade: Here,
+    worker: Annotated[str | None, Query(description="Only those of this worker: its id.")] = None,
+    limit: Limit = 1_000,
+) -> Response:
+    """What workers hold at this moment, those of the newest runs first.
+
+    At most 1,000 open runs are looked at; `complete` says whether these were all.
+    """
+    if worker is not None:
+        await _show(facade, worker)
+    return JsonAnswer(shapes.leases(await facade.workers.leases(worker, limit=limit)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from starlette.requests import Request
@@ -13,10 +13,12 @@ from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.bodies import read_body
 from minuet.api.context import Here
 from minuet.api.describing import describes
-from minuet.api.documents import compile_document, find_warnings
+from minuet.api.documents import compile_document, find_warnings, validate
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
+from minuet.app.compiling import document_schema, is_name
 from minuet.errors import InputError, WorkflowNotFoundError
+from minuet.plan.render import to_graph
 
 router = APIRouter(tags=["workflows"])
 
@@ -47,6 +49,27 @@ async def deploy_workflow(request: Request, facade: Here) -> Response:
     warnings = await find_warnings(facade, compiled)
     shape = {**shapes.workflow(view), "is_new": view.is_new, "diagnostics": warnings}
     return JsonAnswer(shape, 201)
+
+
+@router.post(
+    "/workflows/validate",
+    **describes(
+        replies.Validated,
+        body=requests.Validate,
+        example={"document": "name: greeting\nnodes:\n  - {id: greet, type: noop}\n"},
+    ),
+)
+async def validate_workflow(request: Request, facade: Here) -> Response:
+    """Check a document, and list all its problems with their lines and columns; the graph of one
+    that is valid. Nothing is stored."""
+    asked = await read_body(request, requests.Validate)
+    return JsonAnswer(await validate(facade, asked.document))
+
+
+@router.get("/schema", **describes(dict[str, Any]))
+async def get_schema() -> Response:
+    """The JSON Schema of documents, for editors."""
+    return JsonAnswer(document_schema())
 
 
 @router.get("/workflows", **describes(replies.Workflow, page=True))
@@ -83,6 +106,14 @@ def _read_version(cursor: str) -> int:
         problem = f"cursor: expected `next` of the previous page, got {cursor!r:.100}"
         raise InputError([problem], argument="cursor")
     return int(cursor)
+
+
+@router.get("/workflows/{name}/graph", **describes(replies.Graph, errors=(404,)))
+async def get_workflow_graph(facade: Here, name: Name) -> Response:
+    """A version of a workflow as nodes and edges."""
+    if not is_name(name):
+        raise WorkflowNotFoundError(name)
+    return JsonAnswer(to_graph((await facade.workflows.startable(name)).plan))
 
 
 @router.get("/workflows/{name}/tags/{tag}", **describes(replies.Workflow, errors=(404,)))

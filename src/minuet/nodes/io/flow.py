@@ -6,6 +6,7 @@ from minuet.nodes.spec import NodeType
 
 FLOW = NodeType(
     name="flow",
+    display_name="Durable function",
     summary="Runs a durable function: code whose steps and waits are kept.",
     description="`handler` is the name of a function with `@minuet.workflow`. The config's entries "
     "become its arguments by name; without a config, it gets the run's input. If it is the only "

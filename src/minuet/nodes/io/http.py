@@ -167,6 +167,7 @@ def _text(value: Any) -> str:
 
 HTTP = NodeType(
     name="http",
+    display_name="HTTP request",
     summary="Calls a service over HTTP.",
     description="5xx, 408, 425, 429 and network errors are retried, and `Retry-After` is "
     "honoured; other statuses that `expect_status` does not name fail the node. Methods that "

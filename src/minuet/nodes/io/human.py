@@ -207,6 +207,7 @@ def _fields(one: Decision) -> dict[str, Json]:
 
 HUMAN = NodeType(
     name="human",
+    display_name="Approval",
     summary="Waits for a person's decision.",
     description="The node asks those whom `human_config` names, and its token waits in the store: "
     "no worker is held meanwhile. `minuet approvals` lists what waits, and decides it. The first "

@@ -191,6 +191,7 @@ def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
 
 LLM = NodeType(
     name="llm",
+    display_name="Language model",
     summary="Asks a language model.",
     description="Any service that speaks the chat protocol of OpenAI. With `response_schema`, the "
     "answer is checked; if it does not fit, the model is asked once more, with what is wrong. "

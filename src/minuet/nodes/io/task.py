@@ -6,6 +6,7 @@ from minuet.nodes.spec import NodeType
 
 TASK = NodeType(
     name="task",
+    display_name="Task",
     summary="Runs a handler: a Python function, sync or async.",
     description="`handler` is the name of a registered function (`@minuet.task`) or "
     "`module:function` of a module that was given with `--handlers`. The config's entries become "

@@ -70,6 +70,7 @@ def _until_ms(until: Json) -> int:
 
 WAIT = NodeType(
     name="wait",
+    display_name="Wait",
     summary="Waits for a time to pass, a point in time to come, or a signal.",
     description="The token waits in the store, not in a worker: a wait survives any crash and "
     "costs nothing. A time without a zone is UTC; one that has passed ends the wait at once.\n\n"

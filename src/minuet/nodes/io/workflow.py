@@ -26,6 +26,7 @@ async def run(call: Call, context: Context) -> Json | Wait:
 
 WORKFLOW = NodeType(
     name="workflow",
+    display_name="Child run",
     summary="Runs another workflow as a child run.",
     description="`workflow` is the name of a deployed workflow (`name`, `name@tag` or "
     "`name@version`) or a document. The node waits in the store until the child run is over. If "

@@ -13,6 +13,7 @@ def run(call: Call) -> Json:
 
 DECISION = NodeType(
     name="decision",
+    display_name="Decision",
     summary="Chooses where to go on: it only carries a `branch`.",
     description="Its output is its inputs, by dependency; the rules of its branch see it as "
     "`output`.",

@@ -13,6 +13,7 @@ def run(call: Call) -> Json:
 
 NOOP = NodeType(
     name="noop",
+    display_name="Nothing",
     summary="Does nothing; a place for edges to meet.",
     output="`{}`",
     output_schema={"type": "object", "maxProperties": 0},

@@ -21,6 +21,7 @@ def run(call: Call) -> Json:
 
 TRANSFORM = NodeType(
     name="transform",
+    display_name="Transform",
     summary="Makes a value of other values.",
     description="`value` is any JSON with templates. `expression` is CEL; it sees `input`, "
     "`ctx.<node>.output` and `output` (the inputs, by dependency), and in a foreach `item` and "
