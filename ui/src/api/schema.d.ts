@@ -445,6 +445,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/nodes/{node}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Attempts
+         * @description One instance of a node, the last one if several are meant: what its handler was given, and
+         *     its attempts with their workers, times and errors.
+         */
+        get: operations["get_attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/why/{node}": {
         parameters: {
             query?: never;
@@ -630,6 +651,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Change
+         * @description What a change of a run would do: what would run, be cut off, be undone, and what can come
+         *     after it. Nothing is changed.
+         */
+        post: operations["preview_change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workflows": {
         parameters: {
             query?: never;
@@ -650,6 +692,47 @@ export interface paths {
          *     The same document again is the same version (`is_new` is false).
          */
         post: operations["deploy_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Validate Workflow
+         * @description Check a document, and list all its problems with their lines and columns; the graph of one
+         *     that is valid. Nothing is stored.
+         */
+        post: operations["validate_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Schema
+         * @description The JSON Schema of documents, for editors.
+         */
+        get: operations["get_schema"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -688,6 +771,26 @@ export interface paths {
          * @description The versions of a workflow, the newest first.
          */
         get: operations["list_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{name}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Workflow Graph
+         * @description A version of a workflow as nodes and edges.
+         */
+        get: operations["get_workflow_graph"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1095,6 +1198,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/leases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Leases
+         * @description What workers hold at this moment, those of the newest runs first.
+         *
+         *     At most 1,000 open runs are looked at; `complete` says whether these were all.
+         */
+        get: operations["list_leases"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Overview
+         * @description The state of the store: runs, queues, workers, and what waits for people.
+         */
+        get: operations["get_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Statistics
+         * @description How the newest runs of each workflow went: of those that are deployed, and of those that have
+         *     one of the newest thousand runs, 200 workflows at most.
+         */
+        get: operations["get_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Examine Runs
+         * @description Check every invariant on some runs, the newest first; the first page also checks deployed
+         *     workflows. A page with long runs has fewer.
+         */
+        get: operations["examine_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/doctor/{run_id}/repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Repair Run
+         * @description Make the rows of a run agree with its history, and say what was changed.
+         */
+        post: operations["repair_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks": {
         parameters: {
             query?: never;
@@ -1440,6 +1647,26 @@ export interface components {
             approval_ui_url: string | null;
         };
         /**
+         * Attempt
+         * @description One time that a worker had a node instance, or that it waits for one.
+         */
+        Attempt: {
+            /** @enum {unknown} */
+            outcome: "cancelled" | "completed" | "failed" | "lost" | "queued" | "running" | "waiting";
+            ready_at: string | null;
+            started_at: string | null;
+            ended_at: string | null;
+            /** @description Of the worker. */
+            session: string | null;
+            /** @description Its name; null: it is not known any more. */
+            worker: string | null;
+            error: Record<string, never> | null;
+            /** @description Of one that runs. */
+            lease_until: string | null;
+            /** @description Number of the event that says so. */
+            event: number | null;
+        };
+        /**
          * AuditEntry
          * @description A change that somebody has asked for.
          */
@@ -1552,6 +1779,21 @@ export interface components {
             why: string | null;
         };
         /**
+         * Checkup
+         * @description What was found in some runs.
+         */
+        Checkup: {
+            sound: boolean;
+            /** @description How many were examined. */
+            runs: number;
+            findings: components["schemas"]["Finding"][];
+            /** @description Leases and timers that no sweep has handled yet. */
+            overdue: number;
+            store: string;
+            /** @description The `cursor` of the next runs; null: no more. */
+            next: string | null;
+        };
+        /**
          * ChildRun
          * @description A child run, as its parent names it.
          */
@@ -1574,6 +1816,32 @@ export interface components {
             error: Record<string, never> | null;
             started_at: string | null;
             ended_at: string | null;
+        };
+        /**
+         * Consequences
+         * @description What a change of a run would do.
+         */
+        Consequences: {
+            action: string;
+            allowed: boolean;
+            /** @description Why it would be refused. */
+            why: string | null;
+            /** @description What the run would be right afterwards. */
+            status: string;
+            /** @description Instances that would be ready to run. */
+            ready: string[];
+            /** @description Instances that would be cut off. */
+            cut_off: string[];
+            /** @description Instances to undo, the first one first. */
+            undone: string[];
+            /** @description Nodes that would be skipped as well. */
+            skipped: string[];
+            /** @description Nodes that can come next. */
+            next: string[];
+            /** @description These, and all that can come after them. */
+            ahead: string[];
+            /** @description Open child runs that would be cancelled. */
+            children: string[];
         };
         /**
          * CreateKey
@@ -1857,14 +2125,136 @@ export interface components {
             data: Record<string, never>;
         };
         /**
+         * Finding
+         * @description A problem in what a store holds.
+         */
+        Finding: {
+            run_id: string | null;
+            /** @description Which invariant, or what kind of problem. */
+            id: string;
+            message: string;
+            /** @default  */
+            workflow: string;
+        };
+        /**
+         * Fleet
+         * @description The workers of a store together.
+         */
+        Fleet: {
+            /** @description How many are healthy, stale, dead or draining. */
+            counts: {
+                [key: string]: number;
+            };
+            busy: number;
+            capacity: number;
+            /** @description How many have which version of Minuet. */
+            versions: {
+                [key: string]: number;
+            };
+        };
+        /**
          * Graph
-         * @description The plan of a run as nodes and edges.
+         * @description A workflow as nodes and edges.
          */
         Graph: {
             name: string;
+            description: string | null;
             constructs: Record<string, never>;
-            nodes: Record<string, never>[];
-            edges: Record<string, never>[];
+            nodes: components["schemas"]["GraphNode"][];
+            edges: components["schemas"]["GraphEdge"][];
+        };
+        /**
+         * GraphBranch
+         * @description How a node chooses what follows it: the first rule that fits wins.
+         */
+        GraphBranch: {
+            /** @enum {unknown} */
+            type: "agent_driven" | "conditional";
+            rules: components["schemas"]["GraphRule"][];
+            default: string[];
+        };
+        /**
+         * GraphEdge
+         * @description An edge of a workflow.
+         */
+        GraphEdge: {
+            from: string;
+            to: string;
+            roles: ("back" | "branch" | "break" | "error" | "reject" | "static" | "timeout")[];
+            rules: components["schemas"]["GraphEdgeRule"][];
+            /** @description Taken if no rule of the branch fits. */
+            is_default: boolean;
+        };
+        /**
+         * GraphEdgeRule
+         * @description A rule of a branch that leads along an edge.
+         */
+        GraphEdgeRule: {
+            rule: number;
+            condition: string;
+        };
+        /**
+         * GraphJoin
+         * @description How many arrivals a node waits for.
+         */
+        GraphJoin: {
+            need: number;
+            expected: number;
+        };
+        /**
+         * GraphLoop
+         * @description How a node repeats what leads to it.
+         */
+        GraphLoop: {
+            condition: string;
+            max_iterations: number;
+            /** @description The first node of what is repeated. */
+            entry: string;
+        };
+        /**
+         * GraphNode
+         * @description A node of a workflow.
+         */
+        GraphNode: {
+            id: string;
+            type: string;
+            handler: string | null;
+            /** @description The loops and joins around it, outermost first. */
+            nest: string[];
+            /** @description Live arrivals that make it ready; 0: all. */
+            need: number;
+            dependencies: string[];
+            dependents: string[];
+            is_entry: boolean;
+            is_terminal: boolean;
+            /** @description The hidden node that renders the output. */
+            is_output: boolean;
+            foreach: boolean;
+            /** @description What people are asked. */
+            title: string | null;
+            join: components["schemas"]["GraphJoin"] | null;
+            /** @description Of a foreach: how its items run. */
+            each: Record<string, never> | null;
+            branch: components["schemas"]["GraphBranch"] | null;
+            loop: components["schemas"]["GraphLoop"] | null;
+            /** @description The workflow that it starts. */
+            child: string | null;
+            /** @description As it was written, with templates. */
+            config: unknown;
+            queue: string;
+            /** @enum {unknown} */
+            on_error: "continue" | "fail" | "path";
+            max_attempts: number;
+            timeout_ms: number | null;
+            has_compensator: boolean;
+        };
+        /**
+         * GraphRule
+         * @description A rule of a branch.
+         */
+        GraphRule: {
+            condition: string;
+            targets: string[];
         };
         /**
          * Handler
@@ -1923,6 +2313,19 @@ export interface components {
             complete: boolean;
         };
         /**
+         * InstanceDetails
+         * @description A node instance with what it was given, and its attempts.
+         */
+        InstanceDetails: {
+            node: string;
+            scope: number[];
+            idempotency_key: string;
+            /** @description `config`, `inputs`, `input` and `item` as its handler sees them. */
+            given: Record<string, never> | null;
+            attempts: components["schemas"]["Attempt"][];
+            result: components["schemas"]["Node"];
+        };
+        /**
          * KeepStep
          * @description The result of a step.
          */
@@ -1962,6 +2365,29 @@ export interface components {
         LeadsTo: {
             approve: string[];
             reject: string[];
+        };
+        /**
+         * Lease
+         * @description A node instance that a worker holds.
+         */
+        Lease: {
+            run_id: string;
+            workflow: string;
+            node: string;
+            scope: number[];
+            queue: string;
+            attempt: number;
+            /** @description null: it is not known any more. */
+            worker: string | null;
+            worker_name: string | null;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            since: string;
+            /** @description Another worker gets it then, unless it is renewed. */
+            until: string | null;
         };
         /**
          * LetterDetails
@@ -2221,6 +2647,69 @@ export interface components {
          */
         Nothing: Record<string, never>;
         /**
+         * OpenRuns
+         * @description Runs of an overview.
+         */
+        OpenRuns: {
+            /** @description Open runs, by status. */
+            open: {
+                [key: string]: number;
+            };
+            /** @description Runs that were created in the last day. */
+            recent: components["schemas"]["Histogram"];
+        };
+        /**
+         * Overview
+         * @description The state of a store.
+         */
+        Overview: {
+            version: string;
+            tenant: string;
+            /** @description What the store is, and what it can lose. */
+            store: string;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            now: string;
+            runs: components["schemas"]["OpenRuns"];
+            dead_letters: number;
+            /** @description That wait; at most 1,000 are counted. */
+            approvals: number;
+            stalled: components["schemas"]["StalledRuns"];
+            queues: components["schemas"]["Queue"][];
+            workers: components["schemas"]["Fleet"];
+        };
+        /**
+         * Preview
+         * @description A change of a run that is not made.
+         */
+        Preview: {
+            /** @enum {unknown} */
+            action: "approve" | "cancel" | "pause" | "reject" | "resume" | "retry" | "rollback" | "set_output" | "signal" | "skip" | "take_back";
+            /**
+             * @description The node that it is about; `check[2]` is one instance.
+             * @default null
+             */
+            node: string | null;
+            /**
+             * @description The output, or the data of a signal.
+             * @default null
+             */
+            data: unknown;
+            /**
+             * @description The name of a signal.
+             * @default null
+             */
+            name: string | null;
+            /**
+             * @description Of `rollback`: what came after this node.
+             * @default null
+             */
+            to: string | null;
+        };
+        /**
          * Problem
          * @description What went wrong (RFC 9457).
          */
@@ -2272,6 +2761,8 @@ export interface components {
             workflow: string;
             node: string;
             limit: number | null;
+            /** @description Why nobody serves it; null: somebody does. */
+            why: string | null;
         };
         /**
          * Ready
@@ -2376,6 +2867,16 @@ export interface components {
              * @default
              */
             why: string;
+        };
+        /**
+         * Repaired
+         * @description What was done to a run, or why nothing was done.
+         */
+        Repaired: {
+            run_id: string;
+            changes: Record<string, never>[];
+            refused: string | null;
+            left: components["schemas"]["Finding"][];
         };
         /**
          * Retried
@@ -2670,6 +3171,15 @@ export interface components {
             result: "applied" | "duplicate" | "stale";
         };
         /**
+         * StalledRuns
+         * @description Runs that make no progress.
+         */
+        StalledRuns: {
+            runs: number;
+            /** @description Open runs that were looked at, the newest. */
+            looked_at: number;
+        };
+        /**
          * StartCreated
          * @description What a run that was only created is started with.
          */
@@ -2881,6 +3391,29 @@ export interface components {
             name: string;
         };
         /**
+         * Validate
+         * @description A document to check.
+         */
+        Validate: {
+            /** @description A document as data, or as text in YAML or JSON. */
+            document: Record<string, never> | string;
+        };
+        /**
+         * Validated
+         * @description What is to be said about a document.
+         */
+        Validated: {
+            valid: boolean;
+            diagnostics: components["schemas"]["Diagnostic"][];
+            /** @description Its name; null: it is not valid. */
+            workflow: string | null;
+            plan: string | null;
+            graph: components["schemas"]["Graph"] | null;
+            input_schema: Record<string, never> | null;
+            /** @description As data, with the names of fields as usual. */
+            document: Record<string, never> | null;
+        };
+        /**
          * WaitingFor
          * @description What a node waits for.
          */
@@ -2985,6 +3518,32 @@ export interface components {
             is_new: boolean;
             /** @default [] */
             diagnostics: components["schemas"]["Diagnostic"][];
+        };
+        /**
+         * WorkflowStatistics
+         * @description How the newest runs of a workflow went.
+         */
+        WorkflowStatistics: {
+            workflow: string;
+            /** @description The newest deployed one; null: none is. */
+            version: number | null;
+            /** @description Runs that were counted, the newest. */
+            counted: number;
+            /** @description By status. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description false: there are older ones. */
+            complete: boolean;
+            /** @description Of those that completed or failed; null: there are none. */
+            success_rate: number | null;
+            /** @description How long those took that completed. */
+            p50_ms: number | null;
+            p99_ms: number | null;
+            max_ms: number | null;
+            /** @description When the oldest of them was created. */
+            since: string | null;
+            newest: components["schemas"]["RunRow"][];
         };
     };
     responses: never;
@@ -5034,6 +5593,94 @@ export interface operations {
             };
         };
     };
+    get_attempts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+                /** @description Id of a node; `check[2]` is its third iteration. */
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceDetails"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the run forbids it; the answer has the state. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     explain_node: {
         parameters: {
             query?: never;
@@ -5816,6 +6463,93 @@ export interface operations {
             };
         };
     };
+    preview_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "skip",
+                 *       "node": "check"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Preview"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Consequences"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_workflows: {
         parameters: {
             query?: {
@@ -5973,6 +6707,145 @@ export interface operations {
             };
         };
     };
+    validate_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "document": "name: greeting\nnodes:\n  - {id: greet, type: noop}\n"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Validate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Validated"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_workflow: {
         parameters: {
             query?: never;
@@ -6078,6 +6951,83 @@ export interface operations {
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
                     };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_workflow_graph: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of a deployed workflow. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Graph"];
                 };
             };
             /** @description The API key is missing, wrong, revoked or has expired. */
@@ -8022,6 +8972,368 @@ export interface operations {
             };
             /** @description The sender needs another role, or is not one of those who may decide. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_leases: {
+        parameters: {
+            query?: {
+                /** @description Only those of this worker: its id. */
+                worker?: string | null;
+                /** @description At most this many items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["Lease"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                        looked_at: number;
+                        complete: boolean;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_statistics: {
+        parameters: {
+            query?: {
+                /** @description Only this workflow. */
+                workflow?: string | null;
+                /** @description Runs of each workflow that are counted. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["WorkflowStatistics"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    examine_runs: {
+        parameters: {
+            query?: {
+                /** @description At most this many runs. */
+                limit?: number;
+                /** @description `next` of the previous page. */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checkup"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    repair_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Repaired"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
