@@ -31,6 +31,7 @@ from minuet.api.routes import (
     blobs,
     catalog,
     dead_letters,
+    dev,
     events,
     exchange,
     health,
@@ -65,7 +66,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 ROUTES = (
     *(starting, runs, events, questions, repairs, workflows, approvals),
     *(dead_letters, exchange, workers, overview, webhooks, catalog, blobs, keys, audit, replica),
-    *(health, metrics),
+    *(health, metrics, dev),
 )
 
 

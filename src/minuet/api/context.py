@@ -13,6 +13,7 @@ from minuet.api.identity import Identity
 from minuet.api.permissions import identity_of
 from minuet.api.quota import OpenRuns
 from minuet.app.app import App, Facade
+from minuet.app.dev import SampleControl
 from minuet.app.feeds import Feeds
 from minuet.app.remote import RemoteWorkers
 
@@ -40,6 +41,9 @@ class Shared:
         self.feeds = Feeds(lambda: app.store, limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
+        #: Whether it is a development server, and the sample of one that has it.
+        self.is_dev = False
+        self.sample: SampleControl | None = None
         #: Of a read-only server: how old its data is at most.
         self.age_ms: Callable[[], int | None] | None = None
 

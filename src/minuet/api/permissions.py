@@ -118,6 +118,8 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "DELETE /keys/{id}": ("admin",),
     "GET /audit": ("admin",),
     "GET /metrics": ("viewer",),
+    "GET /dev": ("viewer",),
+    "POST /dev/kill-worker": ("admin",),
     # Rows as they are, with everything that runs were given.
     "GET /replica/changes": ("admin",),
     "GET /replica/runs": ("admin",),

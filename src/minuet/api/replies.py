@@ -953,6 +953,31 @@ class Alive(Reply, frozen=True):
     version: str
 
 
+class Sample(Reply, frozen=True):
+    """The sample of a development server."""
+
+    workflow: str
+    run_id: str
+    worker: Annotated[str, Meta(description="The name of its worker.")]
+    pid: Annotated[
+        int | None, Meta(description="Of the worker's process; null: it is being started again.")
+    ]
+    kills: Annotated[int, Meta(description="How often it was killed.")]
+
+
+class Dev(Reply, frozen=True):
+    """Whether this is a development server."""
+
+    is_dev: bool
+    sample: Sample | None
+
+
+class Killed(Reply, frozen=True):
+    """A process that was killed."""
+
+    pid: int
+
+
 class Problem(Reply, frozen=True):
     """What went wrong (RFC 9457)."""
 

@@ -2,63 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
-
-import msgspec
-
 from minuet.app.arguments import checked
 from minuet.app.given import find_given
 from minuet.app.statistics import Statistics
-from minuet.errors import RunConflictError
-from minuet.kernel.explain.answer import find_node, no_instance
-from minuet.kernel.scope import show
-from minuet.kernel.timeline import TaskEvent, task_events
+from minuet.bridge.attempts import Attempt as Attempt
+from minuet.bridge.attempts import InstanceDetails as InstanceDetails
+from minuet.bridge.attempts import find_attempts, find_instance
 from minuet.nodes.context import make_key
-from minuet.plan.plan import author_of, is_list
-from minuet.scopes import decode, encode
-from minuet.store.records import Token
-from minuet.types import Json, Scope
-
-#: `running`: now. `lost`: its worker was silent for a lease. `waiting`: it waits for something
-#: outside, and goes on in the next attempt of the same number.
-Outcome: TypeAlias = Literal[
-    "completed", "failed", "running", "lost", "waiting", "cancelled", "queued"
-]
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """One time that a worker had the instance, or that it waits for one."""
-
-    outcome: Outcome
-    #: When it was ready, when a worker took it, and when it was over.
-    ready_ms: int | None
-    started_ms: int | None
-    ended_ms: int | None
-    #: The session of the worker, and its name if the worker is known.
-    session: str = ""
-    worker: str | None = None
-    error: dict[str, Any] | None = None
-    #: Of one that runs: when its lease ends unless it is renewed.
-    until_ms: int | None = None
-    #: Number of the event that says so; None: there is none yet.
-    seq: int | None = None
-
-
-class InstanceDetails(msgspec.Struct, frozen=True):
-    """A node instance: what it was given, and its attempts."""
-
-    node: str
-    scope: Scope
-    #: The same for all its attempts.
-    idempotency_key: str
-    #: `config`, `inputs`, `input` and `item` as its handler sees them; None: they are not there.
-    given: dict[str, Json] | None
-    attempts: tuple[Attempt, ...]
-
-    @property
-    def name(self) -> str:
-        """As people write it: `check[2]`."""
-        return self.node + show(self.scope)
+from minuet.plan.plan import author_of
+from minuet.scopes import decode
 
 
 class Attempts(Statistics):
@@ -70,85 +22,14 @@ class Attempts(Statistics):
         (`check[2]`); without that, it is the last one. RunConflictError when there is none yet."""
         run = await self.get(run_id)
         program = await self.program(run_id, run.plan)
-        wanted, scope = find_node(program, node)
-        tokens = [
-            token
-            for token in await self._store.read_tokens(self._tenant, run_id)
-            if author_of(token.node) == wanted.id and not is_list(token.node)
-            if token.node in program.nodes and not program.nodes[token.node].undoes
-        ]
-        # Of a foreach, an item rather than what gathers them.
-        inner = [token for token in tokens if token.node != wanted.id] or tokens
-        found = [token for token in inner if scope in (None, decode(token.scope))]
-        if not found and scope is not None:
-            raise no_instance(wanted.id, scope, [])
-        if not found:
-            message = f"is {run.status}, and has not reached node {wanted.id!r}"
-            raise RunConflictError(run_id, message, status=run.status, seq=run.seq)
-        token = found[-1]
-        happened = task_events(await self.history(run_id))
-        place = (wanted.id, decode(token.scope))
-        own = [one for one in happened if (one.node, one.scope) == place]
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        token = find_instance(program, run, tokens, node)
         names = {worker.session: worker.name for worker in await self._workers.list()}
+        name = author_of(token.node)
         return InstanceDetails(
-            wanted.id,
-            place[1],
-            make_key(run_id, wanted.id, encode(place[1])),
+            name,
+            decode(token.scope),
+            make_key(run_id, name, token.scope),
             None if token.skip else await find_given(self._behind, token.key),
-            _attempts(own, token, names),
+            find_attempts(await self.history(run_id), token, names),
         )
-
-
-def _attempts(events: list[TaskEvent], token: Token, names: dict[str, str]) -> tuple[Attempt, ...]:
-    """The attempts of an instance, from what happened to it and from its token now."""
-    found: list[Attempt] = []
-    ready_ms: int | None = None
-    started: TaskEvent | None = None
-    for one in events:
-        if one.type == "created" or one.type == "assigned":
-            continue
-        if one.type == "pending":
-            if started is not None:
-                # It has waited for something, which came.
-                found.append(_ended("waiting", ready_ms, started, None, names))
-                started = None
-            ready_ms = one.at_ms
-        elif one.type == "started":
-            started = one
-        else:
-            outcome: Outcome = "lost" if one.type == "reassigned" else one.type
-            found.append(_ended(outcome, ready_ms, started, one, names))
-            ready_ms, started = one.at_ms if outcome == "lost" else None, None
-    if started is not None:
-        found.append(_ended("waiting", ready_ms, started, None, names))
-    if token.state == "leased":
-        name = names.get(token.session)
-        taken = (token.taken_ms, None, token.session, name, None, token.due_ms)
-        found.append(Attempt("running", ready_ms, *taken))
-    elif token.state == "ready":
-        found.append(Attempt("queued", ready_ms or token.due_ms, None, None))
-    return tuple(found)
-
-
-def _ended(
-    outcome: Outcome,
-    ready_ms: int | None,
-    started: TaskEvent | None,
-    ended: TaskEvent | None,
-    names: dict[str, str],
-) -> Attempt:
-    session = "" if started is None else started.session
-    if ended is not None:
-        session = ended.session or session
-    last = ended or started
-    return Attempt(
-        outcome,
-        ready_ms,
-        None if started is None else started.at_ms,
-        None if ended is None else ended.at_ms,
-        session,
-        names.get(session),
-        (ended.details or None) if ended is not None else None,
-        None,
-        None if last is None else last.seq,
-    )

@@ -127,7 +127,7 @@ def refusal_of(action: BulkAction, run: Run, *, is_named: bool = False) -> str:
     if is_named:
         return f"run {run.run}: is the parent of a run that is open"
     if action == "retry" and run.undos:
-        return f"run {run.run}: was undone: start it over by itself, with --undone"
+        return f"run {run.run}: was undone: start it over alone, with --undone"
     if action == "retry" and (store := moved_to(run)) is not None:
         return f"run {run.run}: was moved to {store}: retry it there"
     return ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from minuet import __version__
 from minuet.app.options import to_ms
 from minuet.app.search import Histogram
 from minuet.app.workers import QueueView
@@ -71,7 +71,7 @@ async def make_overview(tenant: Tenant, runs: Runs, workers: Workers) -> Overvie
     looked_at = await store.list_runs(tenant.name, statuses=STALLING, limit=STALLS_LOOKED_AT)
     stalls = [await find_stall(store, run, now_ms, stall_ms) for run in looked_at]
     return Overview(
-        __version__,
+        sys.modules["minuet"].__version__,
         tenant.name,
         store.durability,
         now_ms,

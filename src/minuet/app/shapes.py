@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from minuet.app.compiling import CompiledWorkflow
     from minuet.app.consequences import Consequences
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.dev import SampleView
     from minuet.app.doctor import Checkup
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.leases import Leases, LeaseView
@@ -752,6 +753,17 @@ def validated(compiled: CompiledWorkflow | None, found: list[Shape]) -> Shape:
         "graph": to_graph(compiled.plan),
         "input_schema": compiled.plan.input_schema,
         "document": dump_document(compiled.workflow),
+    }
+
+
+def sample(found: SampleView) -> Shape:
+    """The sample of a development server."""
+    return {
+        "workflow": found.workflow,
+        "run_id": found.run_id,
+        "worker": found.worker,
+        "pid": found.pid,
+        "kills": found.kills,
     }
 
 

@@ -67,6 +67,11 @@ def find_open(program: Program, run: Run, tokens: Iterable[Token], name: str) ->
     raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
 
 
+def check_named(program: Program, name: str) -> None:
+    """NodeNotFoundError unless a plan has this node."""
+    find_node(program, name)
+
+
 def _is_open(run: Run, token: Token) -> bool:
     has_failed = (token.state, token.outcome) == ("dead", "failed")
     return token.state in LIVE_STATES or (run.status == "FAILED" and has_failed)

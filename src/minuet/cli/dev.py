@@ -2,17 +2,19 @@
 
 Files with workflows are deployed at the start, and again when they change. Python files with
 handlers are imported again. A mistake in one of them is reported, and what was there before stays.
+Without files, a sample runs in a store that has nothing else (`sample`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
 import webbrowser
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,10 @@ from minuet.cli.handlers import find_beside, load_handlers
 from minuet.cli.output import clean
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.process import handlers_print, run
+from minuet.cli.sample import HEARTBEAT_S, Sample, wants_sample
 from minuet.cli.server import Served, make_metrics, need_server
 from minuet.cli.sources import find_source, python_file
+from minuet.cli.stores import is_memory
 from minuet.cli.user import user_name
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import DocumentError, MinuetError
@@ -31,6 +35,9 @@ from minuet.nodes.loading import reload_file
 
 #: How long running handlers may take after a signal to stop.
 DRAIN_S = 10.0
+
+#: Seconds of silence after which a worker is stale, and dead, while the sample is there.
+STALE_S, DEAD_S = 4.0, 10.0
 
 #: Seconds between two looks at the files.
 LOOK_S = 0.3
@@ -48,6 +55,10 @@ def develop(arguments: Namespace) -> int:
     options["drain_seconds"] = DRAIN_S
     # Who types the command has the documents, and may call what this machine may call.
     options["egress_private"] = True
+    if not arguments.files:
+        # A worker of the sample that was killed is seen as such within seconds.
+        options["heartbeat_seconds"] = HEARTBEAT_S
+        options["stale_seconds"], options["dead_seconds"] = STALE_S, DEAD_S
     options["observer"], registry = make_metrics()
     developed = Developed(App(arguments.store, **options), arguments, names, registry)
     with handlers_print(to_stderr=arguments.output == "json"):
@@ -75,6 +86,32 @@ class Developed(Served):
         self._workflows: list[str] = arguments.files
         self._handlers = [name for name in handlers if name.endswith(".py")]
         self._seen: dict[str, tuple[int, int]] = {}
+        self._sample: Sample | None = None
+
+    @contextlib.asynccontextmanager
+    async def _beside(self) -> AsyncIterator[None]:
+        """Without files, a sample goes on in a store that has nothing else."""
+        arguments = self._arguments
+        wanted = not (arguments.files or arguments.no_sample or is_memory(arguments.store))
+        if wanted and await wants_sample(self._app):
+            self._sample = Sample(self._app, arguments.store)
+            await self._sample.start()
+        try:
+            yield
+        finally:
+            if self._sample is not None:
+                await self._sample.stop()
+
+    def _prepare(self, api: Any) -> None:
+        api.shared.is_dev = True
+        api.shared.sample = self._sample
+
+    def _report_start(self, url: str) -> None:
+        super()._report_start(url)
+        if self._sample is not None:
+            run = self._sample.run_id
+            text = f"a sample runs: {url}/ui/runs/{run}, or minuet runs watch {run} --url {url}"
+            self._report("sample", text, run_id=run, workflow=self._sample.workflow)
 
     def _report_start(self, url: str) -> None:
         super()._report_start(url)

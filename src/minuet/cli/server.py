@@ -159,6 +159,7 @@ class Served:
                 connections = ConnectionLimits(
                     connections=raise_file_limit(), body_bytes=limits.body_bytes
                 )
+                self._prepare(api)
                 async with serving(api, sock, connections):
                     url = url_of(sock, arguments.host)
                     self._report_start(url)
@@ -167,6 +168,9 @@ class Served:
                     self.signals.watch()
         self._report("stopped", "stopped")
         return outcomes.COMPLETED
+
+    def _prepare(self, api: Any) -> None:
+        """What else the server should know."""
 
     async def _check_bind(self) -> None:
         """ConfigError if others could reach the server and nobody is asked for a key."""

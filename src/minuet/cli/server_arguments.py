@@ -48,12 +48,15 @@ def add_servers(commands: Commands[Parser]) -> None:
         "Serve the HTTP API and run the nodes of all runs in the store, until Ctrl-C. The files\n"
         "are deployed at the start, and again when they change; handlers are loaded again.\n\n"
         "A Python file of the same name beside a workflow (order.py beside order.yaml) has its\n"
-        "handlers, unless --handlers names others.",
+        "handlers, unless --handlers names others.\n\n"
+        "Without files, a sample runs in a store that has nothing else: it fails once, asks you,\n"
+        "and goes on when its worker is killed.",
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help=WORKFLOW_FILE)
     add_handling(parser, "$WORKER_CONCURRENCY, else 32")
     _add_address(parser)
     parser.set_defaults(read_only=False, primary=None)
+    parser.add_argument("--no-sample", action="store_true", help="run no sample")
     parser.add_argument(
         "--no-open", action="store_true", help="do not open the web page in a browser (it is opened on a terminal only)"
     )
