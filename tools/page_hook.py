@@ -1,4 +1,4 @@
-"""The build hook of the package: a wheel contains the web page. Editable installs do not need it."""
+"""The build hook of the package: a wheel contains the web page; editable installs do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class PageHook(BuildHookInterface[Any]):
+class PageHook(BuildHookInterface[Any]):  # type: ignore[misc]
     """Builds the page before the files are collected."""
 
     PLUGIN_NAME = "custom"

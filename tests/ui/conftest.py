@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
-
 from tools.page import build_page, install
 
 from ..api.conftest import Serve, serve
@@ -64,7 +63,7 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
     problems: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
-        # The server of a test may end before its page.
+        # The server of a test ends before its page does.
         if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
             problems.append(message.text)
 

@@ -86,6 +86,26 @@ FAILED = {
         {"id": "never", "type": "wait", "config": {"seconds": 3600}, "dependencies": ["beside"]},
     ],
 }
+JOINS = {
+    "name": "joins",
+    "nodes": [
+        task("fast"),
+        {"id": "slow", "type": "wait", "config": {"seconds": 0.2}},
+        task("any", dependencies=["fast", "slow"], join="any"),
+        task("left", dependencies=["any"]),
+        task("right", dependencies=["any"]),
+        task("each", dependencies=["left", "right"], join="each"),
+        task("below", dependencies=["each"]),
+    ],
+}
+UNDONE = {
+    "name": "undone",
+    "on_failure": {"compensate": True},
+    "nodes": [
+        task("made", compensator={"handler": "say", "config": {"value": 0}}),
+        task("bad", "fail", dependencies=["made"], retry={"max_attempts": 1}),
+    ],
+}
 ASKED = {
     "name": "asked",
     "nodes": [
@@ -125,7 +145,7 @@ async def compare(site: Site, run: str, node: str, root: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "document", [BRANCH, LOOP, EACH, FAILED], ids=lambda one: str(one["name"])
+    "document", [BRANCH, LOOP, EACH, JOINS, FAILED, UNDONE], ids=lambda one: str(one["name"])
 )
 async def test_the_page_folds_as_the_server(
     serve: Serve, node: str, root: Path, document: dict[str, Any]

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx2
 import pytest
 from playwright.async_api import Page, expect
 
@@ -91,9 +90,7 @@ async def test_a_path_that_leads_nowhere_helps_on(serve: Serve, page: Page) -> N
         await expect(page.get_by_text("No runs yet")).to_be_visible()
 
 
-async def test_a_server_that_comes_back_is_caught_up_with(
-    rough_page: Page, tmp_path: Path
-) -> None:
+async def test_a_server_that_comes_back_is_caught_up_with(rough_page: Page, tmp_path: Path) -> None:
     page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
     async with serve_at(0, store) as port:
         await page.goto(f"http://127.0.0.1:{port}/ui/runs")
@@ -134,7 +131,8 @@ async def test_nothing_inline_is_run(serve: Serve, rough_page: Page) -> None:
                 const script = document.createElement("script");
                 script.textContent = "window.ran = true";
                 document.body.append(script);
-                document.body.insertAdjacentHTML("beforeend", '<img src=x onerror="window.ran = true">');
+                const image = '<img src=x onerror="window.ran = true">';
+                document.body.insertAdjacentHTML("beforeend", image);
             }"""
         )
         await expect(page.get_by_text("No runs yet")).to_be_visible()
@@ -143,17 +141,18 @@ async def test_nothing_inline_is_run(serve: Serve, rough_page: Page) -> None:
 
 @pytest.mark.usefixtures("built")
 async def test_files_are_kept_and_the_page_is_not(serve: Serve) -> None:
-    async with serve(access=Access(key="secret-of-the-operator", is_required=True)) as site:
-        async with httpx2.AsyncClient(base_url=site.url) as client:
-            index = await client.get("/ui/runs/some-run", headers={"Accept-Encoding": "gzip"})
-            brief = await client.head("/ui/", headers={"Accept-Encoding": "gzip, br"})
-            script = index.text.split('src="/ui/assets/')[1].split('"')[0]
-            plain = await client.get(f"/ui/assets/{script}", headers={"Accept-Encoding": ""})
-            small = await client.get(f"/ui/assets/{script}", headers={"Accept-Encoding": "gzip"})
-            gone = await client.get("/ui/assets/gone.js")
-            outside = await client.get("/ui/..%2f__init__.py")
-            root = await client.get("/")
-            refused = await client.get("/api/v1/runs")
+    closed = Access(key="secret-of-the-operator", is_required=True)
+    async with serve(access=closed) as site:
+        client = site.client
+        index = await client.get("/ui/runs/some-run", headers={"Accept-Encoding": "gzip"})
+        brief = await client.head("/ui/", headers={"Accept-Encoding": "gzip, br"})
+        script = index.text.split('src="/ui/assets/')[1].split('"')[0]
+        plain = await client.get(f"/ui/assets/{script}", headers={"Accept-Encoding": ""})
+        small = await client.get(f"/ui/assets/{script}", headers={"Accept-Encoding": "gzip"})
+        gone = await client.get("/ui/assets/gone.js")
+        outside = await client.get("/ui/..%2f__init__.py")
+        root = await client.get("/")
+        refused = await client.get("/api/v1/runs")
 
     assert index.headers["cache-control"] == "no-cache"
     assert "script-src 'self';" in index.headers["content-security-policy"]

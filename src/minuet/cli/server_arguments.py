@@ -58,7 +58,9 @@ def add_servers(commands: Commands[Parser]) -> None:
     parser.set_defaults(read_only=False, primary=None)
     parser.add_argument("--no-sample", action="store_true", help="run no sample")
     parser.add_argument(
-        "--no-open", action="store_true", help="do not open the web page in a browser (it is opened on a terminal only)"
+        "--no-open",
+        action="store_true",
+        help="do not open the web page in a browser (it is opened on a terminal only)",
     )
 
 

@@ -84,9 +84,9 @@ export async function fetchWithKey(url: string, init: RequestInit & { headers?: 
     const shown = authorization();
     const answer = await fetch(url, { ...init, headers: { ...init.headers, ...shown } });
     if (answer.status !== 401) return answer;
+    const error = await toError(answer);
     // Somebody gave another key while this was on its way.
     if (shown.Authorization !== authorization().Authorization) continue;
-    const error = await toError(answer);
     await new Promise<void>((resolve, reject) => {
       whenGiven.push(resolve);
       init.signal?.addEventListener("abort", () => reject(init.signal!.reason as Error));

@@ -1595,6 +1595,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/dev": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Dev
+         * @description Whether this is a development server, and its sample if it has one.
+         */
+        get: operations["get_dev"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dev/kill-worker": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Kill Worker
+         * @description Kill the worker process of the sample, with SIGKILL. Another one takes up what it held when
+         *     its lease ends.
+         */
+        post: operations["kill_worker"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1987,6 +2028,14 @@ export interface components {
             by: string;
         };
         /**
+         * Dev
+         * @description Whether this is a development server.
+         */
+        Dev: {
+            is_dev: boolean;
+            sample: components["schemas"]["Sample"] | null;
+        };
+        /**
          * Diagnostic
          * @description A problem of a document.
          */
@@ -2357,6 +2406,13 @@ export interface components {
             revoked_at: string | null;
             /** @description When it was last used, to ten minutes; null: never. */
             used_at: string | null;
+        };
+        /**
+         * Killed
+         * @description A process that was killed.
+         */
+        Killed: {
+            pid: number;
         };
         /**
          * LeadsTo
@@ -3096,6 +3152,20 @@ export interface components {
             started_at: string | null;
             ended_at: string | null;
             duration_ms: number | null;
+        };
+        /**
+         * Sample
+         * @description The sample of a development server.
+         */
+        Sample: {
+            workflow: string;
+            run_id: string;
+            /** @description The name of its worker. */
+            worker: string;
+            /** @description Of the worker's process; null: it is being started again. */
+            pid: number | null;
+            /** @description How often it was killed. */
+            kills: number;
         };
         /**
          * Searched
@@ -10490,6 +10560,145 @@ export interface operations {
             };
             /** @description The sender needs another role, or is not one of those who may decide. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_dev: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dev"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kill_worker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Killed"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
