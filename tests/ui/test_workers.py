@@ -38,7 +38,8 @@ async def test_queues_leases_and_workers_are_shown_and_a_worker_is_drained(
 
         await page.get_by_role("button", name="In progress").click()
         lease = page.get_by_role("table", name="In progress").locator("tbody tr")
-        await expect(lease.get_by_role("link")).to_have_attribute("href", f"/ui/runs/{run}?node=gate")
+        link = lease.get_by_role("link")
+        await expect(link).to_have_attribute("href", f"/ui/runs/{run}?node=gate")
         await expect(lease.locator(".countdown")).to_be_visible()
 
         await page.get_by_role("button", name="Queues and workers").click()

@@ -15,10 +15,12 @@ interface MiniGraphProps {
   tone?: "green" | "red" | "accent";
   label: string;
   onChoose?: (id: string) => void;
+  /** In its own size, however large that is: what is around it scrolls. */
+  full?: boolean;
 }
 
 /** A graph as a small drawing: enough to see where things lead. */
-export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onChoose }: MiniGraphProps) {
+export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onChoose, full = false }: MiniGraphProps) {
   const layout = useMemo(
     () =>
       layOut({
@@ -43,7 +45,8 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
       role="img"
       aria-label={label}
       viewBox={`-2 -2 ${layout.width + 4} ${layout.height + 4}`}
-      style={{ maxWidth: layout.width + 4 }}
+      data-full={full || undefined}
+      style={full ? { width: (layout.width + 4) * 1.25, height: (layout.height + 4) * 1.25 } : { maxWidth: layout.width + 4 }}
     >
       {lines}
       {graph.nodes.map((node) => {

@@ -14,6 +14,7 @@ export { Readable } from "./Readable.tsx";
 export { Rows } from "./Rows.tsx";
 export { Segments } from "./Segments.tsx";
 export { Sparkline } from "./Sparkline.tsx";
+export { Squares } from "./Squares.tsx";
 export { SplitPane } from "./SplitPane.tsx";
 export { Empty, Failure, Loading } from "./States.tsx";
 export { StatusBadge, StatusDot, statusKey } from "./StatusBadge.tsx";
