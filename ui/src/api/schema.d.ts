@@ -1492,6 +1492,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description Who you are according to what you have sent, and what you may do.
+         */
+        get: operations["who_am_i"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/keys/{id}": {
         parameters: {
             query?: never;
@@ -1684,6 +1704,8 @@ export interface components {
             created_at: string;
             decided_at: string | null;
             timeout_at: string | null;
+            /** @description What follows when the time is over; null: it waits forever. */
+            at_timeout: ("approve" | "fail" | "reassign" | "reject") | null;
             approval_ui_url: string | null;
         };
         /**
@@ -3206,6 +3228,20 @@ export interface components {
              * @default null
              */
             idempotency_key: string | null;
+        };
+        /**
+         * Sender
+         * @description Who sends a request, and what it may do.
+         */
+        Sender: {
+            /** @description null: nobody knows; the request may say so. */
+            name: string | null;
+            tenant: string;
+            /** @description With those that they include. */
+            roles: ("admin" | "approver" | "editor" | "operator" | "viewer" | "worker")[];
+            groups: string[];
+            /** @description It may act in the name of others. */
+            trusted: boolean;
         };
         /**
          * SetOutput
@@ -10247,6 +10283,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NewKey"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sender"];
                 };
             };
             /** @description The API key is missing, wrong, revoked or has expired. */
