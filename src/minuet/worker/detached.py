@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.bridge.programs import Config
+from minuet.bridge.programs import Config, Facts
 from minuet.errors import CannotWaitError, LeaseLost
 from minuet.kernel.scope import encode
 from minuet.kernel.settle import AttemptFailed, Succeeded
@@ -65,7 +65,7 @@ class _Assignment(Assignment):
         grant = Grant(task.run_id, task.node_id, encode(scope), task.task, attempt=task.attempt)
         super().__init__(grant, RunHeader(task.run_id, "", ""))
         self._task = task
-        self.node = node
+        self.node, self.facts = node, Facts(node, None)
         # It is rendered: nothing in it is a template any more.
         self.config = Config(task.config, tuple(task.config))
 
