@@ -40,7 +40,7 @@ class Granted:
         self.grant = grant
         self.header = header
         self.key: Key = (grant.run, grant.node, grant.scope)
-        self.scope: Scope = decode(grant.scope)
+        self.scope: Scope = decode(grant.scope) if grant.scope else ()
         #: Contents of the blobs that stand for values, by reference; filled before use.
         self.blobs: dict[str, bytes | bytearray] = {}
         #: Whether their bytes are dropped once the values are read, which are not read again.

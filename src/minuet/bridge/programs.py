@@ -74,6 +74,7 @@ class Facts:
 
     __slots__ = (
         "author",
+        "decides",
         "is_hidden",
         "is_inline",
         "is_item",
@@ -86,6 +87,10 @@ class Facts:
     def __init__(self, node: Node | None, max_output_bytes: int | None) -> None:
         self.node = node
         each = None if node is None else node.foreach
+        #: Whether its output decides where to go on.
+        self.decides = node is not None and (
+            node.branch is not None or node.loop is not None or each is not None
+        )
         #: Whether it is an item of a foreach, or undoes one.
         self.is_item = each is not None and each.role == "item"
         self.is_hidden = node is not None and is_hidden(node)

@@ -42,32 +42,10 @@ class Translator:
 
     def item(self, grant: Grant, settlement: settle.Settlement, output: bytes) -> Item:
         """What to hand in for a token; `output` is what its node returned, encoded."""
+        if isinstance(settlement, settle.Sent):
+            return self._done(grant, settlement, output)
         token = (grant.run, grant.node, grant.scope, grant.lease)
         match settlement:
-            case settle.Sent():
-                if settlement.outcome == "failed":
-                    # What its `on_error` passes on instead.
-                    output = encode_value(settlement.output)
-                output_bytes, limit = 0, self._program.plan.max_bytes
-                # A part of a fan-out that comes later has the output of the first. What undoes a
-                # run must not fail because the run has produced too much.
-                if limit is not None and (grant.cursor or is_undo(grant.node)):
-                    limit = None
-                elif limit is not None and settlement.outcome != "skipped":
-                    output_bytes = value_bytes(output)
-                return Done(
-                    *token,
-                    self._program.digest,
-                    settlement.outcome,
-                    output,
-                    self.deliveries(settlement.sends),
-                    settlement.error,
-                    settlement.notes,
-                    settlement.cursor,
-                    settlement.dead_letter,
-                    output_bytes,
-                    limit,
-                )
             case settle.Retried():
                 return Retried(*token, settlement.error, settlement.delay_ms)
             case settle.NodeFailed():
@@ -81,6 +59,34 @@ class Translator:
                     settlement.delay_ms,
                     encode_value(settlement.data),
                 )
+
+    def _done(self, grant: Grant, sent: settle.Sent, output: bytes) -> Done:
+        if sent.outcome == "failed":
+            # What its `on_error` passes on instead.
+            output = encode_value(sent.output)
+        output_bytes, limit = 0, self._program.plan.max_bytes
+        # A part of a fan-out that comes later has the output of the first. What undoes a run must
+        # not fail because the run has produced too much.
+        if limit is not None and (grant.cursor or is_undo(grant.node)):
+            limit = None
+        elif limit is not None and sent.outcome != "skipped":
+            output_bytes = value_bytes(output)
+        return Done(
+            grant.run,
+            grant.node,
+            grant.scope,
+            grant.lease,
+            self._program.digest,
+            sent.outcome,
+            output,
+            self.deliveries(sent.sends),
+            sent.error,
+            sent.notes,
+            sent.cursor,
+            sent.dead_letter,
+            output_bytes,
+            limit,
+        )
 
     def deliveries(self, sends: tuple[Send, ...]) -> tuple[Delivery, ...]:
         """Deliveries for the store."""

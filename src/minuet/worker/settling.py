@@ -61,19 +61,24 @@ class Settling:
     def settle_now(self, assignment: Assignment) -> Item | None:
         """Settle; None when something must be awaited first, by `settle_later`: a large output is
         stored, or a condition needs a blob or another process."""
-        outcome, node = assignment.outcome, assignment.node
+        outcome = assignment.outcome
         if isinstance(outcome, Succeeded) and (
             (needs_blob(assignment.output) and not assignment.is_kept)
-            or (node is not None and node.foreach is not None and is_long_list(assignment))
-            or (
-                node is not None
-                and (node.branch is not None or node.loop is not None)
-                and self._needs_time(assignment, node)
-            )
+            or (assignment.facts.decides and self._decides_later(assignment))
         ):
             assignment.unsettled = outcome
             return None
         return self.settle(assignment)
+
+    def _decides_later(self, assignment: Assignment) -> bool:
+        """Whether a node that decides where to go on must wait for something first."""
+        node = assignment.node
+        assert node is not None
+        if node.foreach is not None and is_long_list(assignment):
+            return True
+        return (node.branch is not None or node.loop is not None) and self._needs_time(
+            assignment, node
+        )
 
     async def settle_later(self, assignment: Assignment) -> Item:
         """Store the output as a blob if it is large, then settle."""
