@@ -15,16 +15,16 @@ local DAMAGED = -1
 --: Before the name of a node whose instance failed: no node has it in its name.
 local FAILED = '!'
 
---: How many outputs have been sent in the answer, and how many bytes more may come.
-local sent, bytes_left
+--: How many outputs are written in the answer, and how many bytes more may come.
+local sent_count, bytes_left
 
 -- A run's R_SENT has what is to be in the answer, by event: the data; true: it is not loaded yet; a
--- number: it has been sent as the output of this number.
+-- number: it is written there, as the output of this number.
 -- A token's T_FIT is the event of the one output that it needs, or {inputs, reads, bytes if they are
 -- too many, whether the last that is read is its own}. Outputs are node, scope and event, each.
 
 function begin_answer()
-  sent, bytes_left = 0, REPLY_BYTES_MAX
+  sent_count, bytes_left = 0, REPLY_BYTES_MAX
 end
 
 -- The output that an event holds, and the size of the event.
@@ -247,13 +247,13 @@ function fit(token, is_first)
   return true
 end
 
--- The data of an output that is in the answer; if it was sent before, the number of the output.
+-- The data of an output that is in the answer; if it was written before, the number of the output.
 local function tell(run, event)
   local known = run[R_SENT]
   local data = known[event]
   if type(data) == 'number' then return data end
-  sent = sent + 1
-  known[event] = sent
+  sent_count = sent_count + 1
+  known[event] = sent_count
   if data == true then data = load_output(run, event) end
   return data
 end
@@ -264,7 +264,7 @@ local function add_outputs(answer, run, list, own)
   for i = 1, #list, 3 do
     local event, data = list[i + 2], nil
     if own and i + 3 > #list then
-      data, sent = load_output(run, event), sent + 1
+      data, sent_count = load_output(run, event), sent_count + 1
     else
       data = tell(run, event)
     end
