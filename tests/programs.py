@@ -10,17 +10,19 @@ that was started in the usual way.
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
 from tests.fault.processes import Child, Nursery
+from tests.folding import FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,12 +57,12 @@ class Finished(NamedTuple):
 class Forked:
     """A program that the nursery has started."""
 
-    def __init__(self, child: Child, out: int, err: int) -> None:
+    def __init__(self, child: Child, out: IO[str], err: IO[str]) -> None:
         self._child = child
         self.pid = child.pid
         self.returncode: int | None = None
-        self.stdout: IO[str] = open(out, encoding="utf-8")  # noqa: SIM115
-        self.stderr: IO[str] = open(err, encoding="utf-8")  # noqa: SIM115
+        self.stdout = out
+        self.stderr = err
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -103,38 +105,61 @@ def _nursery() -> tuple[Nursery, dict[str, str]]:
     """The one of this process, and what it was told when it was started."""
     nursery = Nursery(ROOT, "tests.program")
     atexit.register(nursery.__exit__, None, None, None)
-    return nursery, _read_by_python(os.environ)
+    return nursery, _read_at_start(os.environ)
 
 
-def _read_by_python(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """What is read before the first line of a program, by Python and by tests/children."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("PYTHON") or name == FOLDER
+    }
 
 
 def start(*arguments: str, folder: Path, environment: Mapping[str, str] = os.environ) -> Program:
     """Start `python` with these arguments: `-m` and a module, or a file, and what is for it."""
-    nursery, told = _nursery()
-    if _read_by_python(environment) != told:
-        return subprocess.Popen(  # type: ignore[return-value]
-            [sys.executable, *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+    if _read_at_start(environment) != _nursery()[1]:
+        return _start_really(arguments, folder, environment, subprocess.PIPE)
     out, their_out = os.pipe()
     err, their_err = os.pipe()
-    child = nursery.start_with(
-        [their_out, their_err],
-        "run",
-        arguments=arguments,
-        folder=str(folder),
-        environment=dict(environment),
-    )
+    child = _fork((their_out, their_err), arguments, folder, environment)
     os.close(their_out)
     os.close(their_err)
-    return Forked(child, out, err)
+    return Forked(child, open(out, encoding="utf-8"), open(err, encoding="utf-8"))
+
+
+def start_logged(
+    *arguments: str, folder: Path, environment: Mapping[str, str], log: Path
+) -> Program:
+    """The same for a program that prints into a file."""
+    with log.open("ab") as file:
+        if _read_at_start(environment) != _nursery()[1]:
+            return _start_really(arguments, folder, environment, file.fileno())
+        child = _fork((file.fileno(), file.fileno()), arguments, folder, environment)
+    return Forked(child, io.StringIO(), io.StringIO())
+
+
+def _fork(
+    files: tuple[int, int], arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> Child:
+    return _nursery()[0].start_with(
+        files, "run", arguments=arguments, folder=str(folder), environment=dict(environment)
+    )
+
+
+def _start_really(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], to: int
+) -> Program:
+    return subprocess.Popen(  # type: ignore[return-value]
+        [sys.executable, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=to,
+        stderr=to,
+        text=True,
+        env=environment,
+    )
 
 
 def run(*arguments: str, folder: Path, environment: Mapping[str, str] = os.environ) -> Finished:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 tasks = importlib.import_module(sys.argv[1])
 
 #: No child lives longer, whatever happens to the test that ordered it.
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 
 #: Files that come with an order.
 FILES_MAX = 2

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests import programs
 from tests.fault import workload
 from tools.services import Server
 
@@ -42,7 +41,7 @@ class Fleet:
         self.ledger = folder / "ledger"
         self._log = folder / "workers.log"
         self._chance = Random(seed)
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._workers: list[programs.Program] = []
         self.runs: list[str] = []
         self._app: App | None = None
         #: How often each thing happened.
@@ -54,19 +53,13 @@ class Fleet:
         for _ in range(WORKERS):
             self._workers.append(self._spawn())
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.fleet.worker"),
-                    *(self.url, str(LEASE_MS), str(self._folder)),
-                ],
-                cwd=self._root,
-                env={**self._environment(), workload.LEDGER: str(self.ledger)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+    def _spawn(self) -> programs.Program:
+        return programs.start_logged(
+            *("-m", "tests.fleet.worker", self.url, str(LEASE_MS), str(self._folder)),
+            folder=self._root,
+            environment={**self._environment(), workload.LEDGER: str(self.ledger)},
+            log=self._log,
+        )
 
     def _environment(self) -> dict[str, str]:
         return dict(os.environ)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import servers
+from tests import programs, servers
 from tests.scenario.harness import module_of
 
 from minuet.app.app import App
@@ -48,10 +46,7 @@ async def _fill(app: App, count: int) -> list[str]:
 
 
 def _call_at_once(command: list[str], root: Path) -> list[list[dict[str, Any]]]:
-    children = [
-        subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)
-        for _ in range(PROCESSES)
-    ]
+    children = [programs.start(*command, folder=root) for _ in range(PROCESSES)]
     return [json.loads(child.communicate(timeout=300)[0]) for child in children]
 
 
@@ -66,7 +61,7 @@ async def test_processes_that_redrive_the_same_dead_letters_retry_each_once(
         runs = await _fill(app, LETTERS)
         (group,) = await app.dead_letters.group()
     assert (group.count, group.queues) == (LETTERS, {"task:redriven": LETTERS})
-    command = [sys.executable, "-m", "minuet", "dlq", "retry", "--store", url, "--json"]
+    command = ["-m", "minuet", "dlq", "retry", "--store", url, "--json"]
     command += ["--fingerprint", group.fingerprint, "--per-second", str(PER_SECOND)]
 
     answers = _call_at_once(command, root)
