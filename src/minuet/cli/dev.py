@@ -112,9 +112,6 @@ class Developed(Served):
             run = self._sample.run_id
             text = f"a sample runs: {url}/ui/runs/{run}, or minuet runs watch {run} --url {url}"
             self._report("sample", text, run_id=run, workflow=self._sample.workflow)
-
-    def _report_start(self, url: str) -> None:
-        super()._report_start(url)
         if not (self._arguments.no_open or self._as_json) and _can_open():
             # It may start a program and wait for it.
             threading.Thread(target=webbrowser.open, args=(f"{url}/ui/",), daemon=True).start()
