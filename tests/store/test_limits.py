@@ -20,5 +20,5 @@ def test_redis_knows_the_limits_of_an_answer() -> None:
     text = library.library().text.decode()
 
     # Names of limits are replaced before a server is given the text.
-    assert f"bytes_left = 0, {REPLY_BYTES_MAX}\n" in text
+    assert f"sent_count, bytes_left = 0, {REPLY_BYTES_MAX}" in text
     assert f"if total > {INPUT_BYTES_MAX} then" in text
