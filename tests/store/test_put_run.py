@@ -395,8 +395,8 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
 async def test_a_run_comes_back_from_any_store_unchanged(
     store: Store, target: str, clock: ManualClock, tmp_path: Path
 ) -> None:
-    other = FACTORIES[target](tmp_path / "other", clock)
     (tmp_path / "other").mkdir()
+    other = FACTORIES[target](tmp_path / "other", clock)
     await other.open()
     driver, rng = Driver(clock, [store]), Random(target)
     for _ in range(80):
