@@ -64,8 +64,22 @@ const FIXED = {
 } as const;
 
 function SmallGraph({ drawing: { nodes, edges } }: { drawing: Drawing }) {
+  const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // A panel beside the graph moves it aside, rather than to cover it.
+    let width = box.current!.clientWidth;
+    const observer = new ResizeObserver(() => {
+      const next = box.current!.clientWidth;
+      const viewport = flow.current?.getViewport();
+      if (viewport && next !== width) void flow.current!.setViewport({ ...viewport, x: viewport.x + (next - width) / 2 });
+      width = next;
+    });
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
   return (
-    <ReactFlow {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
+    <ReactFlow ref={box} onInit={(made) => void (flow.current = made)} {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
       <Controls showInteractive={false} fitViewOptions={FIT} />
       {nodes.length > 30 && <MiniMap pannable zoomable nodeColor="var(--line-strong)" maskColor="rgb(128 128 140 / 12%)" />}
     </ReactFlow>
@@ -282,7 +296,8 @@ const Way = memo(({ source, target, sourceX, sourceY, targetX, targetY, data }: 
   const path = role === "back" ? loopPath(sourceX, sourceY, targetX, targetY) : wayPath([{ x: sourceX, y: sourceY }, ...points, { x: targetX, y: targetY }]);
   const label = labelOf(edge, role);
   const next = points[0] ?? { x: targetX, y: targetY };
-  const middle = { x: (sourceX + next.x) / 2, y: (sourceY + next.y) / 2 };
+  // Nearer to the target, where ways that begin together have parted.
+  const middle = { x: sourceX + (next.x - sourceX) * 0.85, y: sourceY + (next.y - sourceY) * (values ? 0.5 : 0.6) };
   return (
     <>
       <path className="edge" data-role={role} data-taken={taken || undefined} data-won={won || undefined} d={path} />

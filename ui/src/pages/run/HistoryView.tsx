@@ -6,10 +6,10 @@ import { showCount, showDuration } from "../../lib/format.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
 
-/** An event, or the events of one instance together. */
+/** An event, or the events of one node together. */
 type HistoryRow = { event: RunEvent; isInner: boolean } | { name: string; events: RunEvent[]; isOpen: boolean };
 
-/** Every event, raw or by instance, with search; each has an address of its own. */
+/** Every event, raw or by node, with search; each has an address of its own. */
 export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: number | null) => void }) {
   const [text, setText] = useQueryParam("find");
   const [chosen, setChosen] = useQueryParam("event");
@@ -114,11 +114,11 @@ export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: n
   );
 }
 
-/** Events of one instance together, in the order of their first ones; those of the run itself come first. */
+/** Events of one node together, in the order of their first ones; those of the run itself come first. */
 function group(events: readonly RunEvent[], opened: ReadonlySet<string>): HistoryRow[] {
   const groups = new Map<string, RunEvent[]>();
   for (const event of events) {
-    const name = whereOf(event) || "the run";
+    const name = typeof event.data.node === "string" ? authorOf(event.data.node) : "the run";
     const known = groups.get(name);
     if (known) known.push(event);
     else groups.set(name, [event]);

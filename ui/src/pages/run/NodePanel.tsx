@@ -107,6 +107,8 @@ function Details({ model, node, name, state }: { model: RunModel; node: GraphNod
           <Json value={state.error} label="Error" />
         </Section>
       )}
+      {data && data.attempts.length > 0 && state.status !== "SKIPPED" && <Attempts model={model} attempts={data.attempts} />}
+      {data && data.result.steps.length > 0 && <Steps steps={data.result.steps} />}
       {data?.given && (
         <Section title="Input">
           <Json value={data.given} label="What it was given" maxHeight={300} />
@@ -128,8 +130,6 @@ function Details({ model, node, name, state }: { model: RunModel; node: GraphNod
           <Json value={notes} label="Rules" />
         </Section>
       )}
-      {data && data.attempts.length > 0 && <Attempts model={model} attempts={data.attempts} />}
-      {data && data.result.steps.length > 0 && <Steps steps={data.result.steps} />}
       {data && (
         <Section title="Idempotency key">
           <span className="row">

@@ -98,7 +98,7 @@ function Ruler({ scale, begin, onZoom }: { scale: Scale; begin: number; onZoom: 
         onPointerUp={release}
         onPointerCancel={() => setBrush(null)}
       >
-        {ticksOf(scale.from - begin, scale.to - begin).map((at) => (
+        {ticksOf(scale.from - begin, scale.to - begin - (scale.to - scale.from) / 20).map((at) => (
           <span key={at} className="tick nums" style={{ left: percent(scale, begin + at) }}>
             {showDuration(at)}
           </span>

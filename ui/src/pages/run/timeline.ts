@@ -21,7 +21,8 @@ const isShown = (node: string): boolean => !node.includes("$") || node.endsWith(
 export function groupPlaces(history: History, { tokens }: Cursor, opened: ReadonlySet<string>, critical: ReadonlySet<number> | null): TimelineRow[] {
   const rows: TimelineRow[] = [];
   for (const [node, all] of history.byNode) {
-    if (!isShown(node)) continue;
+    // Its items stand for a foreach; what lists and gathers them takes no time of its own.
+    if (!isShown(node) || history.byNode.has(`${node}$item`)) continue;
     const places = all.filter((place) => tokens[place]);
     if (places.length === 0) continue;
     const isOpen = places.length === 1 || opened.has(node);
