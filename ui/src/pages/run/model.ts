@@ -17,8 +17,9 @@ import { EventStream } from "../../live/stream.ts";
 /** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
 const HELD_PAUSE_SHORT = 120;
-/** Events in one answer: after the first, there is something to see. */
-const PAGE = 5000;
+/** Events in the first answer, and in each after it. */
+const FIRST = 500;
+const PAGE = 10_000;
 
 export class RunModel {
   readonly history = new History();
@@ -121,14 +122,8 @@ export class RunModel {
 
   private async load(): Promise<void> {
     const { signal } = this.control;
-    const path = { run_id: this.id };
     try {
-      const [row] = await Promise.all([get<RunRow>("/runs/{run_id}/summary", { path, signal }), this.loadGraph()]);
-      this.row = row;
-      for await (const events of pages<RunEvent>("/runs/{run_id}/events", { path, query: { limit: PAGE }, signal })) {
-        this.history.append(events);
-        this.draw();
-      }
+      await Promise.all([this.loadHistory(), this.loadGraph(), this.loadRow()]);
       this.isLoading = false;
       this.show(this.at);
       this.follow();
@@ -139,9 +134,28 @@ export class RunModel {
     }
   }
 
+  private async loadRow(): Promise<void> {
+    this.row = await get<RunRow>("/runs/{run_id}/summary", { path: { run_id: this.id }, signal: this.control.signal });
+    this.later();
+  }
+
+  /** A few events first, so that there is something to see; then the others. */
+  private async loadHistory(): Promise<void> {
+    const options = { path: { run_id: this.id }, signal: this.control.signal };
+    const first = await get<Page<RunEvent>>("/runs/{run_id}/events", { ...options, query: { limit: FIRST } });
+    this.history.append(first.items);
+    this.later();
+    if (first.next === null) return;
+    for await (const events of pages<RunEvent>("/runs/{run_id}/events", { ...options, query: { limit: PAGE, cursor: first.next } })) {
+      this.history.append(events);
+      this.later();
+    }
+  }
+
   private async loadGraph(): Promise<void> {
     this.graph = (await get<Shape<"Graph">>("/runs/{run_id}/graph", { path: { run_id: this.id }, signal: this.control.signal })) as unknown as Graph;
     this.view = new View(this.graph, this.cursor);
+    this.later();
   }
 
   private follow(): void {
