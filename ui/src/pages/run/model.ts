@@ -12,6 +12,7 @@ import { decodeScope, showScope } from "../../fold/scope.ts";
 import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
 import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
+import { listen } from "../../live/feed.ts";
 import { EventStream } from "../../live/stream.ts";
 
 /** Between two questions about who works on what; the short one is that after an event. */
@@ -40,6 +41,7 @@ export class RunModel {
 
   private readonly control = new AbortController();
   private stream: EventStream | null = null;
+  private stopListening: (() => void) | null = null;
   private plan = "";
   private frame = 0;
   private touched: string[] = [];
@@ -62,6 +64,7 @@ export class RunModel {
   close(): void {
     this.control.abort();
     this.stream?.close();
+    this.stopListening?.();
     clearTimeout(this.heldTimer);
     cancelAnimationFrame(this.frame);
     report(this, null);
@@ -127,6 +130,7 @@ export class RunModel {
       this.isLoading = false;
       this.show(this.at);
       this.follow();
+      this.listen();
     } catch (error) {
       if (signal.aborted) return;
       this.error = error as Error;
@@ -158,6 +162,17 @@ export class RunModel {
     this.later();
   }
 
+  /** The stream of a run ends with it. Somebody may retry or undo it later. */
+  private listen(): void {
+    const again = (): void => {
+      if (!this.stream) this.follow();
+    };
+    this.stopListening = listen({
+      onEvents: (events) => events.some((one) => one.run_id === this.id && one.seq > this.history.seq) && again(),
+      onReset: again,
+    });
+  }
+
   private follow(): void {
     this.stream = new EventStream(
       `/runs/${encodeURIComponent(this.id)}/events`,
@@ -167,7 +182,10 @@ export class RunModel {
           this.later();
           this.askLater(HELD_PAUSE_SHORT);
         },
-        onConnection: (state) => report(this, state),
+        onConnection: (state) => {
+          report(this, state);
+          if (state === "over") this.stream = null;
+        },
         onRefused: (error) => {
           if (!(error instanceof ApiError)) return;
           this.error = error;
