@@ -8,14 +8,19 @@ import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
 import { Cursor, History } from "../../fold/history.ts";
-import type { Graph, NodeState, RunEvent } from "../../fold/types.ts";
-import { isOver, View, type IsHeld } from "../../fold/view.ts";
+import { decodeScope, showScope } from "../../fold/scope.ts";
+import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
+import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
+import { listen } from "../../live/feed.ts";
 import { EventStream } from "../../live/stream.ts";
 
 /** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
 const HELD_PAUSE_SHORT = 120;
+/** Events in the first answer, and in each after it. */
+const FIRST = 500;
+const PAGE = 10_000;
 
 export class RunModel {
   readonly history = new History();
@@ -28,10 +33,15 @@ export class RunModel {
   at: number | null = null;
   /** Since when workers hold which places, as the server said last. */
   held = new Map<number, number>();
+  /** Nodes that a change would concern, and how: what the graph highlights. */
+  marks: ReadonlyMap<string, string> = new Map();
+  /** The history is on its way; what is there is shown already. */
+  isLoading = true;
   version = 0;
 
   private readonly control = new AbortController();
   private stream: EventStream | null = null;
+  private stopListening: (() => void) | null = null;
   private plan = "";
   private frame = 0;
   private touched: string[] = [];
@@ -54,6 +64,7 @@ export class RunModel {
   close(): void {
     this.control.abort();
     this.stream?.close();
+    this.stopListening?.();
     clearTimeout(this.heldTimer);
     cancelAnimationFrame(this.frame);
     report(this, null);
@@ -78,10 +89,27 @@ export class RunModel {
     return this.history.events[seq - 1] ?? null;
   }
 
+  statusAt(place: number): NodeStatus {
+    return statusOf(this.cursor.tokens[place]!, () => this.isHeld(place));
+  }
+
+  /** As people write an instance: `check[2]`. */
+  nameOf(place: number): string {
+    const { author, scope } = this.history.places[place]!;
+    return author + showScope(decodeScope(scope));
+  }
+
   /** Show the run after an event; null: follow it. */
   show(at: number | null): void {
-    this.at = at === null || at >= this.history.seq ? null : Math.max(1, at);
-    this.draw();
+    this.at = at === null || (at >= this.history.seq && !this.isLoading) ? null : Math.max(1, at);
+    this.later();
+  }
+
+  highlight(marks: ReadonlyMap<string, string>): void {
+    const concerned = [...this.marks.keys(), ...marks.keys()];
+    this.marks = marks;
+    this.tell();
+    this.tellNodes(new Set(concerned));
   }
 
   subscribe = (listener: () => void): (() => void) => {
@@ -97,15 +125,12 @@ export class RunModel {
 
   private async load(): Promise<void> {
     const { signal } = this.control;
-    const path = { run_id: this.id };
     try {
-      const [row] = await Promise.all([get<RunRow>("/runs/{run_id}/summary", { path, signal }), this.loadGraph()]);
-      this.row = row;
-      for await (const events of pages<RunEvent>("/runs/{run_id}/events", { path, query: { limit: 10_000 }, signal })) {
-        this.history.append(events);
-      }
-      this.draw();
+      await Promise.all([this.loadHistory(), this.loadGraph(), this.loadRow()]);
+      this.isLoading = false;
+      this.show(this.at);
       this.follow();
+      this.listen();
     } catch (error) {
       if (signal.aborted) return;
       this.error = error as Error;
@@ -113,9 +138,39 @@ export class RunModel {
     }
   }
 
+  private async loadRow(): Promise<void> {
+    this.row = await get<RunRow>("/runs/{run_id}/summary", { path: { run_id: this.id }, signal: this.control.signal });
+    this.later();
+  }
+
+  /** A few events first, so that there is something to see; then the others. */
+  private async loadHistory(): Promise<void> {
+    const options = { path: { run_id: this.id }, signal: this.control.signal };
+    const first = await get<Page<RunEvent>>("/runs/{run_id}/events", { ...options, query: { limit: FIRST } });
+    this.history.append(first.items);
+    this.later();
+    if (first.next === null) return;
+    for await (const events of pages<RunEvent>("/runs/{run_id}/events", { ...options, query: { limit: PAGE, cursor: first.next } })) {
+      this.history.append(events);
+      this.later();
+    }
+  }
+
   private async loadGraph(): Promise<void> {
     this.graph = (await get<Shape<"Graph">>("/runs/{run_id}/graph", { path: { run_id: this.id }, signal: this.control.signal })) as unknown as Graph;
     this.view = new View(this.graph, this.cursor);
+    this.later();
+  }
+
+  /** The stream of a run ends with it. Somebody may retry or undo it later. */
+  private listen(): void {
+    const again = (): void => {
+      if (!this.stream) this.follow();
+    };
+    this.stopListening = listen({
+      onEvents: (events) => events.some((one) => one.run_id === this.id && one.seq > this.history.seq) && again(),
+      onReset: again,
+    });
   }
 
   private follow(): void {
@@ -125,8 +180,12 @@ export class RunModel {
         onMessages: (messages) => {
           this.history.append(messages.map((one) => JSON.parse(one.data) as RunEvent));
           this.later();
+          this.askLater(HELD_PAUSE_SHORT);
         },
-        onConnection: (state) => report(this, state),
+        onConnection: (state) => {
+          report(this, state);
+          if (state === "over") this.stream = null;
+        },
         onRefused: (error) => {
           if (!(error instanceof ApiError)) return;
           this.error = error;
@@ -170,7 +229,6 @@ export class RunModel {
     // A hidden tab has no frames.
     if (document.hidden) this.draw();
     else if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
-    if (!touched.length) this.askLater(HELD_PAUSE_SHORT);
   }
 
   /** Bring everything to the moment that is shown. */
@@ -186,9 +244,13 @@ export class RunModel {
     this.cursor.tokens.forEach((token, place) => {
       if (token?.state === "ready" && !(this.isLive && !this.held.size)) touched.add(this.history.places[place]!.author);
     });
-    const changed = this.view?.update(this.isHeld, touched) ?? [];
+    const changed = this.view?.update(this.isHeld, touched) ?? new Set<string>();
     this.tell();
-    for (const id of changed) for (const one of this.nodeListeners.get(id) ?? []) one();
+    this.tellNodes(changed);
+  }
+
+  private tellNodes(ids: Set<string>): void {
+    for (const id of ids) for (const one of this.nodeListeners.get(id) ?? []) one();
   }
 
   private tell(): void {
@@ -206,6 +268,12 @@ export function useRunModel(id: string): RunModel {
   }, [model]);
   useSyncExternalStore(model.subscribe, () => model.version);
   return model;
+}
+
+/** How a change that somebody thinks about would concern a node; "": not at all. */
+export function useMark(model: RunModel, id: string): string {
+  const subscribe = useCallback((listener: () => void) => model.subscribeNode(id, listener), [model, id]);
+  return useSyncExternalStore(subscribe, () => model.marks.get(id) ?? "");
 }
 
 /** The state of one node: only its changes draw again. */
