@@ -123,3 +123,43 @@ async def test_where_no_key_is_needed_the_body_says_who_decides(serve: Serve) ->
 
     assert [one["by"] for one in found["decisions"]] == ["ada"]
     assert found["requester"] == "the boss"
+
+
+async def test_a_sender_can_ask_who_it_is(serve: Serve) -> None:
+    async with serve(access=CLOSED) as site:
+        ada = await key(site, "ada", "approver", groups=["finance"])
+        found = await site.get("/whoami", headers=ada)
+        await site.get("/whoami", 401)
+    async with serve() as site:
+        anybody = await site.get("/whoami")
+
+    assert (found["name"], found["groups"], found["trusted"]) == ("ada", ["finance"], False)
+    assert found["roles"] == ["approver", "viewer"]
+    assert (anybody["name"], anybody["trusted"], "admin" in anybody["roles"]) == (None, True, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, None),
+        ({"timeout_hours": 1}, "reject"),
+        ({"timeout_hours": 1, "escalation_policy": "approve"}, "approve"),
+        (
+            {
+                "timeout_hours": 1,
+                "approvers": ["ada"],
+                "escalation_policy": {"reassign": ["bob"], "timeout_hours": 1, "then": "fail"},
+            },
+            "reassign",
+        ),
+    ],
+    ids=["never", "default", "approve", "others"],
+)
+async def test_an_approval_says_what_follows_when_its_time_is_over(
+    serve: Serve, config: dict[str, Any], expected: str | None
+) -> None:
+    async with serve() as site:
+        path = await ask(site, {}, **config)
+        found = await site.get(path.removesuffix("/decide"))
+
+    assert found["at_timeout"] == expected

@@ -210,6 +210,75 @@ async def test_the_form_of_an_approval_is_asked_for_as_json(serve: Serve) -> Non
     assert found.decisions[0].data == {"amount": 3}
 
 
+FORM = {
+    "type": "object",
+    "required": ["account", "kind"],
+    "properties": {
+        "account": {"type": "string", "title": "Account <number>", "minLength": 3},
+        "kind": {"enum": ["full", "partial", 3]},
+        "amount": {"type": "number", "maximum": 100},
+        "urgent": {"type": "boolean"},
+        "labels": {"type": "array", "items": {"type": "string"}},
+        "address": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "more": {"type": "object"},
+    },
+}
+
+
+async def test_the_form_of_an_approval_has_fields_and_says_what_is_wrong_at_them(
+    serve: Serve,
+) -> None:
+    filled = {
+        **DECISION,
+        "field0": "1-23",
+        "field1": "3",
+        "field2": "12.5",
+        "field3": "yes",
+        "field4": "new\r\n vip",
+        "field5": "Paris",
+        "field6": '{"a": [1]}',
+    }
+    async with serve(access=CLOSED) as site:
+        url, link = await ask(site, form=FORM)
+        page = await site.client.get(url, headers=HTML)
+        mistakes = {**filled, "field0": "", "field2": "many", "comments": "<i>why"}
+        wrong = await site.client.post(url, data=mistakes, headers=HTML)
+        before = await status_of(site, link)
+        right = await site.client.post(url, data=filled, headers=HTML)
+        found = await site.app.approvals.show(link.approval)
+
+    assert 'for="field0">Account &lt;number&gt;</label>' in page.text
+    assert 'name="data"' not in page.text
+    assert (wrong.status_code, before) == (422, "pending")
+    assert 'name="field0" aria-invalid="true"' in wrong.text
+    assert "This is needed" in wrong.text
+    assert 'aria-invalid="true" value="many"' in wrong.text
+    assert "&lt;i&gt;why" in wrong.text
+    assert "<option selected>3</option>" in wrong.text
+    assert right.status_code == 200
+    assert found.decisions[0].data == {
+        "account": "1-23",
+        "kind": 3,
+        "amount": 12.5,
+        "urgent": True,
+        "labels": ["new", "vip"],
+        "address": {"city": "Paris"},
+        "more": {"a": [1]},
+    }
+
+
+async def test_a_link_that_comes_second_shows_the_first_decision(serve: Serve) -> None:
+    async with serve(access=CLOSED) as site:
+        url, link = await ask(site, approvers=["ada", "bob"])
+        await site.app.approvals.reject(link.approval, by="bob", comments="too <much>")
+        late = await site.client.post(url, data=DECISION, headers=HTML)
+
+    assert late.status_code == 409
+    assert "Somebody was faster" in late.text
+    assert "<strong>bob</strong> rejected" in late.text
+    assert "too &lt;much&gt;" in late.text
+
+
 async def test_a_store_without_links_accepts_none(serve: Serve) -> None:
     async with serve() as site:
         assert await Links(site.app).find("a.b", "x") is None

@@ -31,3 +31,8 @@ def fail_until(ctx: minuet.Context, attempt: int) -> int:
 @minuet.task
 def fail() -> None:
     raise ValueError("broken for good")
+
+
+@minuet.task
+def divide(amount: float, by: float) -> float:
+    return amount / by

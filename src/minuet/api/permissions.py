@@ -113,6 +113,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "PUT /blobs": ("editor", "worker"),
     "PUT /blobs/{ref:path}": ("editor", "worker"),
     "GET /blobs/{ref:path}": ("viewer", "worker"),
+    "GET /whoami": ("viewer", "approver", "worker"),
     "GET /keys": ("admin",),
     "POST /keys": ("admin",),
     "DELETE /keys/{id}": ("admin",),

@@ -552,6 +552,10 @@ class Approval(Reply, frozen=True):
     created_at: Moment
     decided_at: Moment | None
     timeout_at: Moment | None
+    at_timeout: Annotated[
+        Literal["approve", "reject", "fail", "reassign"] | None,
+        Meta(description="What follows when the time is over; null: it waits forever."),
+    ]
     approval_ui_url: str | None
 
 
@@ -645,6 +649,16 @@ class NewKey(Key, frozen=True):
     """An API key that was just created."""
 
     key: Annotated[str, Meta(description="The key. It is never shown again.")]
+
+
+class Sender(Reply, frozen=True):
+    """Who sends a request, and what it may do."""
+
+    name: Annotated[str | None, Meta(description="null: nobody knows; the request may say so.")]
+    tenant: str
+    roles: Annotated[list[Role], Meta(description="With those that they include.")]
+    groups: list[str]
+    trusted: Annotated[bool, Meta(description="It may act in the name of others.")]
 
 
 class AuditEntry(Reply, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -58,6 +58,10 @@ PAGE = 200
 WAITING_MAX = 10_000
 
 
+#: What follows when the time is over: a decision, a failure, or others are asked.
+AtTimeout: TypeAlias = Literal["approve", "reject", "fail", "reassign"]
+
+
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """What people are asked, and what they have decided."""
 
@@ -87,6 +91,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     decided_ms: int | None
     timeout_ms: int | None
+    #: None: it waits forever.
+    at_timeout: AtTimeout | None
 
 
 class Approvals:
@@ -225,6 +231,7 @@ class Approvals:
             created_ms=asked.asked_ms,
             decided_ms=None if verdict is None else verdict.at_ms,
             timeout_ms=asked.due_ms,
+            at_timeout=_at_timeout(program, node, asked),
         )
 
     # ── deciding ────────────────────────────────────────────────────────────────────────
@@ -336,6 +343,17 @@ def _place_after(after: str | None, ids: builtins.list[str]) -> int:
         return ids.index(after) + 1
     run = after.partition(":")[0]
     return sum(id.partition(":")[0] < run for id in ids)
+
+
+def _at_timeout(program: Program, name: str, asked: Asked) -> AtTimeout | None:
+    if asked.due_ms is None:
+        return None
+    node = program.nodes.get(name)
+    config = {} if node is None else node.extra.get("human_config") or {}
+    is_first = not asked.question.get("round")
+    if is_first and isinstance(config.get("escalation_policy"), dict):
+        return "reassign"
+    return msgspec.convert(asked.question.get("escalation_policy") or "reject", AtTimeout)
 
 
 def _leads_to(program: Program, name: str) -> dict[str, builtins.list[str]]:

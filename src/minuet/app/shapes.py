@@ -441,6 +441,7 @@ def approval(found: Approval) -> Shape:
         "created_at": moment(found.created_ms),
         "decided_at": moment(found.decided_ms),
         "timeout_at": moment(found.timeout_ms),
+        "at_timeout": found.at_timeout,
         "approval_ui_url": found.approval_ui_url,
     }
 

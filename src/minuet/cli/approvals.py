@@ -86,12 +86,13 @@ def show(arguments: Namespace) -> int:
 
 def _lines(found: Approval) -> list[str]:
     until = "" if found.timeout_ms is None else f", until {format_moment(found.timeout_ms)}"
+    then = "" if found.at_timeout is None else f", then: {found.at_timeout}"
     after = {name: ", ".join(nodes) or "nothing" for name, nodes in found.leads_to.items()}
     return [
         f"{found.title or found.id}: {found.decision or found.status}",
         *([found.description] if found.description else []),
         f"approval: {found.id} of workflow {found.workflow}",
-        f"asked: {format_moment(found.created_ms)}{until}",
+        f"asked: {format_moment(found.created_ms)}{until}{then}",
         f"who may decide: {people(found)}",
         *(
             f"{one.by}: {one.decision} at {format_moment(one.at_ms)}"

@@ -163,27 +163,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/counts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Count Runs
-         * @description How many runs are open, by status, and how many dead letters are pending. What changes
-         *     meanwhile may be counted or not.
-         */
-        get: operations["count_runs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run_id}": {
         parameters: {
             query?: never;
@@ -1492,6 +1471,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description Who you are according to what you have sent, and what you may do.
+         */
+        get: operations["who_am_i"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/keys/{id}": {
         parameters: {
             query?: never;
@@ -1684,6 +1683,8 @@ export interface components {
             created_at: string;
             decided_at: string | null;
             timeout_at: string | null;
+            /** @description What follows when the time is over; null: it waits forever. */
+            at_timeout: ("approve" | "fail" | "reassign" | "reject") | null;
             approval_ui_url: string | null;
         };
         /**
@@ -3111,18 +3112,6 @@ export interface components {
             };
         };
         /**
-         * RunCounts
-         * @description How many runs are not over, and what people have to look at.
-         */
-        RunCounts: {
-            /** @description By status. */
-            open: {
-                [key: string]: number;
-            };
-            /** @description Those that are pending. */
-            dead_letters: number;
-        };
-        /**
          * RunRow
          * @description A run without what only its history says: its output and its nodes.
          */
@@ -3206,6 +3195,20 @@ export interface components {
              * @default null
              */
             idempotency_key: string | null;
+        };
+        /**
+         * Sender
+         * @description Who sends a request, and what it may do.
+         */
+        Sender: {
+            /** @description null: nobody knows; the request may say so. */
+            name: string | null;
+            tenant: string;
+            /** @description With those that they include. */
+            roles: ("admin" | "approver" | "editor" | "operator" | "viewer" | "worker")[];
+            groups: string[];
+            /** @description It may act in the name of others. */
+            trusted: boolean;
         };
         /**
          * SetOutput
@@ -4343,71 +4346,6 @@ export interface operations {
             };
         };
     };
-    count_runs: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RunCounts"];
-                };
-            };
-            /** @description The API key is missing, wrong, revoked or has expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The sender needs another role, or is not one of those who may decide. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is not valid; the answer lists all problems. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The store is not available: try again. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Anything else that went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     get_run: {
         parameters: {
             query?: {
@@ -5082,10 +5020,7 @@ export interface operations {
     roll_back_run: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Do it only if this is still the number of the run's last event. */
-                "if-match"?: string | null;
-            };
+            header?: never;
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5101,8 +5036,6 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
-                    /** @description The number of its last event. */
-                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5138,15 +5071,6 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The run has changed since the event that `If-Match` names. */
-            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6312,10 +6236,7 @@ export interface operations {
     skip_node: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Do it only if this is still the number of the run's last event. */
-                "if-match"?: string | null;
-            };
+            header?: never;
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6382,15 +6303,6 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The run has changed since the event that `If-Match` names. */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -6423,10 +6335,7 @@ export interface operations {
     set_node_output: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Do it only if this is still the number of the run's last event. */
-                "if-match"?: string | null;
-            };
+            header?: never;
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6496,15 +6405,6 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The run has changed since the event that `If-Match` names. */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -6537,10 +6437,7 @@ export interface operations {
     take_node_back: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Do it only if this is still the number of the run's last event. */
-                "if-match"?: string | null;
-            };
+            header?: never;
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6600,15 +6497,6 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The run has changed since the event that `If-Match` names. */
-            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10247,6 +10135,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NewKey"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sender"];
                 };
             };
             /** @description The API key is missing, wrong, revoked or has expired. */

@@ -36,3 +36,18 @@ export function useQuery<T>(key: string | null, load: (signal: AbortSignal) => P
   const isOwn = state.key === key;
   return { data: isOwn ? state.data : null, error: isOwn ? state.error : null, loading: state.loading || !isOwn, reload };
 }
+
+/** Ask again every so often while somebody looks: for what no event tells of. */
+export function useEvery(ms: number, ask: () => void): void {
+  const latest = useRef(ask);
+  latest.current = ask;
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || latest.current(), ms);
+    const look = (): void => void (document.hidden || latest.current());
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [ms]);
+}

@@ -5,7 +5,7 @@ import { useStore } from "../lib/store.ts";
 export const Keys = ({ keys }: { keys: string }) => (
   <span className="row">
     {keys.split(" ").map((key) => (
-      <kbd key={key}>{key.replace("Escape", "Esc")}</kbd>
+      <kbd key={key}>{key.replace("Escape", "Esc").replace("ENTER", "Enter")}</kbd>
     ))}
   </span>
 );

@@ -3,7 +3,7 @@ import { CopyButton } from "./CopyButton.tsx";
 import { Icon, type IconName } from "./Icon.tsx";
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
-  kind?: "primary" | "danger" | "plain";
+  kind?: "primary" | "danger" | "plain" | "approve" | "reject";
   icon?: IconName;
   /** The command line that does the same: shown and copied from the arrow beside the button. */
   twin?: string;

@@ -18,11 +18,13 @@ interface TableProps<T> {
   keyOf: (row: T) => string;
   onOpen: (row: T) => void;
   label: string;
+  /** The key of the row that is open beside the table. */
+  open?: string | null;
 }
 
 /** A table whose rows are chosen with j and k and opened with Enter. */
-export function Table<T>({ columns, rows, keyOf, onOpen, label }: TableProps<T>) {
-  const [chosen, setChosen] = useState<string | null>(null);
+export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null }: TableProps<T>) {
+  const [chosen, setChosen] = useState<string | null>(open);
   const body = useRef<HTMLTableSectionElement>(null);
   const at = chosen === null ? -1 : rows.findIndex((row) => keyOf(row) === chosen);
   const move = (step: number): void => {

@@ -35,3 +35,32 @@ export function Duration({ ms, since }: DurationProps) {
 function Growing({ since }: { since: number }) {
   return <span className="nums">{showDuration(Math.max(0, Math.floor((useNow() - since) / 1000) * 1000))}</span>;
 }
+
+interface CountdownProps {
+  until: string | number;
+  from?: string | number;
+  short?: boolean;
+  /** It is renewed: its end is no reason to worry. */
+  calm?: boolean;
+}
+
+/** How long is left, and how much of the time is over. It becomes red before the end. */
+export function Countdown({ until, from, short = false, calm = false }: CountdownProps) {
+  const now = useNow();
+  const end = typeof until === "number" ? until : Date.parse(until);
+  const left = end - now;
+  const begin = from === undefined ? null : typeof from === "number" ? from : Date.parse(from);
+  const share = begin === null ? null : Math.max(0, Math.min(1, (now - begin) / Math.max(1, end - begin)));
+  const tone = calm ? (left < 0 ? "orange" : undefined) : left < 300_000 ? "red" : left < 3_600_000 || (share !== null && share > 0.8) ? "orange" : undefined;
+  const text = left <= 0 ? "now" : showDuration(Math.ceil(left / 1000) * 1000);
+  return (
+    <span className="countdown nums" data-tone={tone} title={`${showLocal(end)} here\n${showUtc(end)}`}>
+      {left <= 0 ? (short ? "due" : "The time is over") : short ? text.split(" ").slice(0, 2).join(" ") : `${text} left`}
+      {share !== null && !short && (
+        <span className="countdown-bar" aria-hidden="true">
+          <span style={{ width: `${share * 100}%` }} />
+        </span>
+      )}
+    </span>
+  );
+}

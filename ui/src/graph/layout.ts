@@ -10,6 +10,8 @@ export interface LayoutInput {
   nodes: readonly { id: string; width: number; height: number }[];
   /** Edges that lead back (loops) do not take part. */
   edges: readonly { from: string; to: string; back?: boolean }[];
+  /** Between layers, and between nodes of one. */
+  gap?: { layer: number; node: number };
 }
 
 export interface Point {
@@ -33,7 +35,7 @@ const SWEEPS = 6;
 /** Longer edges go straight: waypoints would be most of the work. */
 const SPAN_MAX = 24;
 
-export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
+export function layOut({ nodes, edges, gap = { layer: LAYER_GAP, node: NODE_GAP } }: LayoutInput): LayoutResult {
   const count = nodes.length;
   const index = new Map(nodes.map((node, at) => [node.id, at]));
   const down: number[][] = nodes.map(() => []);
@@ -124,9 +126,9 @@ export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
     let x = 0;
     for (const item of row) {
       centre[item] = x + width[item]! / 2;
-      x += width[item]! + NODE_GAP;
+      x += width[item]! + gap.node;
     }
-    const shift = (x - NODE_GAP) / 2;
+    const shift = (x - gap.node) / 2;
     for (const item of row) centre[item]! -= shift;
   }
   const pull = (row: number[], toward: number[][], other: number[][]): void => {
@@ -137,7 +139,7 @@ export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
       const middle = xs.length >> 1;
       return xs.length % 2 ? xs[middle]! : (xs[middle - 1]! + xs[middle]!) / 2;
     });
-    settle(row, wanted, width, centre);
+    settle(row, wanted, width, centre, gap.node);
   };
   for (let sweep = 0; sweep < 4; sweep++) {
     if (sweep % 2 === 0) for (let at = 1; at < layers.length; at++) pull(layers[at]!, up, below);
@@ -156,7 +158,7 @@ export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
     tops.push(y);
     let height = 0;
     for (const item of row) if (item < count) height = Math.max(height, nodes[item]!.height);
-    y += height + LAYER_GAP;
+    y += height + gap.layer;
   }
   const found = new Map<string, Point>();
   nodes.forEach((node, at) => found.set(node.id, { x: centre[at]! - node.width / 2 - least, y: tops[rank[at]!]! }));
@@ -165,11 +167,11 @@ export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
     const height = nodes[ends[edge]![0]]!.height;
     waypoints.set(edge, made.map((item) => ({ x: centre[item]! - least, y: tops[rank[item]!]! + height / 2 })));
   }
-  return { nodes: found, waypoints, width: count ? most - least : 0, height: Math.max(0, y - LAYER_GAP) };
+  return { nodes: found, waypoints, width: count ? most - least : 0, height: Math.max(0, y - gap.layer) };
 }
 
 /** Give a row the positions nearest to those wanted, in its order and without overlaps: blocks that collide are merged. */
-function settle(row: number[], wanted: number[], width: number[], centre: Float64Array): void {
+function settle(row: number[], wanted: number[], width: number[], centre: Float64Array, between: number): void {
   const blocks: { from: number; sum: number; size: number }[] = [];
   // Within a block, item n is at the block's start + offsets[n].
   const offsets: number[] = [];
@@ -180,7 +182,7 @@ function settle(row: number[], wanted: number[], width: number[], centre: Float6
       const last = blocks[blocks.length - 1]!;
       const before = blocks[blocks.length - 2]!;
       const end = before.from + before.size - 1;
-      const gap = (width[row[end]!]! + width[row[last.from]!]!) / 2 + NODE_GAP;
+      const gap = (width[row[end]!]! + width[row[last.from]!]!) / 2 + between;
       const begin = before.sum / before.size;
       if (last.sum / last.size >= begin + offsets[end]! + gap) break;
       const shift = offsets[end]! + gap;

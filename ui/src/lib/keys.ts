@@ -30,6 +30,8 @@ function isTyping(target: EventTarget | null): boolean {
 addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.altKey || event.isComposing) return;
   const name = nameOf(event);
+  // A button or a link that has the focus has the key.
+  if (name === "Enter" && event.target instanceof Element && event.target.closest("button, a, summary")) return;
   const typing = isTyping(event.target);
   const inDialog = document.querySelector("dialog[open]") !== null;
   const full = prefix ? `${prefix} ${name}` : name;

@@ -16,6 +16,8 @@ from minuet.api.bodies import decode_body, read_body
 from minuet.api.context import Here, Who
 from minuet.api.describing import describes
 from minuet.api.errors import NotFoundError, UnauthenticatedError
+from minuet.api.forms import FIELDS_MAX, WHOLE, fields_of, read_fields
+from minuet.api.identity import Identity
 from minuet.api.pages import approval_page, decided_page
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
@@ -96,11 +98,24 @@ async def decide_approval(
     The same decision again, by the same person, changes nothing and is answered 200. Who decides
     is known from the API key; only a trusted one may send `decided_by` and `groups`.
     """
-    is_form = False
     if who.link is not None:
-        await _asked(facade, who.link)
-        is_form = request.headers.get("content-type", "").startswith(FORM)
-    asked = await (_read_form(request) if is_form else read_body(request, requests.Decide))
+        asked = await _asked(facade, who.link)
+        if request.headers.get("content-type", "").startswith(FORM):
+            return await _decide_by_form(request, facade, who, asked)
+    body = await read_body(request, requests.Decide)
+    decision, found = await _decide(facade, who, id, body)
+    is_decided = found.decision is not None
+    answer = {
+        "approval_id": found.id,
+        "status": "resumed" if is_decided else "pending",
+        "next_nodes": found.leads_to[decision] if is_decided else [],
+    }
+    return JsonAnswer(answer)
+
+
+async def _decide(
+    facade: Facade, who: Identity, id: str, asked: requests.Decide
+) -> tuple[Literal["approve", "reject"], Approval]:
     decision: Literal["approve", "reject"]
     decision = "approve" if asked.decision in ("approve", "approved") else "reject"
     found = await facade.approvals.decide(
@@ -111,15 +126,21 @@ async def decide_approval(
         data=asked.data,
         groups=[*who.groups, *(asked.groups if who.is_trusted else ())],
     )
-    if is_form:
-        return decided_page(found)
-    is_decided = found.decision is not None
-    answer = {
-        "approval_id": found.id,
-        "status": "resumed" if is_decided else "pending",
-        "next_nodes": found.leads_to[decision] if is_decided else [],
-    }
-    return JsonAnswer(answer)
+    return decision, found
+
+
+async def _decide_by_form(
+    request: Request, facade: Facade, who: Identity, asked: Approval
+) -> Response:
+    """A decision that the page of a link has sent: a page says what came of it."""
+    fields = await _read_form(request)
+    try:
+        _, found = await _decide(facade, who, asked.id, _to_decision(fields, asked))
+    except InputError as error:
+        if error.argument != "data":
+            raise
+        return approval_page(asked, who.name, given=fields, problems=error.problems)
+    return decided_page(found)
 
 
 async def _asked(facade: Facade, link: Link) -> Approval:
@@ -130,14 +151,29 @@ async def _asked(facade: Facade, link: Link) -> Approval:
     return found
 
 
-async def _read_form(request: Request) -> requests.Decide:
-    """A decision that the page of a link has sent."""
+async def _read_form(request: Request) -> dict[str, str]:
+    """The fields of a form."""
     try:
-        fields: dict[str, Any] = dict(
-            parse_qsl((await request.body()).decode(), max_num_fields=10, strict_parsing=True)
-        )
-        data = fields.pop("data", "").strip()
-        fields["data"] = decode_body(data.encode(), Any) if data else None
-        return msgspec.convert(fields, requests.Decide)
+        text = (await request.body()).decode()
+        return dict(parse_qsl(text, True, strict_parsing=True, max_num_fields=FIELDS_MAX + 10))
     except ValueError as error:
+        raise InputError([f"body: {error}"], argument="body") from None
+
+
+def _to_decision(fields: dict[str, str], asked: Approval) -> requests.Decide:
+    given: dict[str, Any] = {
+        name: fields[name] for name in ("decision", "comments") if name in fields
+    }
+    known = None if asked.form is None else fields_of(asked.form)
+    if WHOLE in fields or known is None:
+        text = fields.get(WHOLE, "").strip()
+        try:
+            given["data"] = decode_body(text.encode(), Any) if text else None
+        except InputError as error:
+            raise InputError(error.problems, argument="data") from None
+    else:
+        given["data"] = read_fields(known, fields)
+    try:
+        return msgspec.convert(given, requests.Decide)
+    except msgspec.ValidationError as error:
         raise InputError([f"body: {error}"], argument="body") from None

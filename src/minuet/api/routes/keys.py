@@ -41,6 +41,20 @@ async def create_key(request: Request, facade: Here, who: Who) -> Response:
     return JsonAnswer(shapes.new_key(made), 201)
 
 
+@router.get("/whoami", **describes(replies.Sender))
+async def who_am_i(facade: Here, who: Who) -> Response:
+    """Who you are according to what you have sent, and what you may do."""
+    return JsonAnswer(
+        {
+            "name": who.name or None,
+            "tenant": facade.tenant,
+            "roles": sorted(who.roles),
+            "groups": list(who.groups),
+            "trusted": who.is_trusted,
+        }
+    )
+
+
 @router.get("/keys", **describes(replies.Key, page=True))
 async def list_keys(facade: Here) -> Response:
     """The API keys of this tenant, the newest first; also those that have ended."""

@@ -2,41 +2,31 @@ import { get } from "../../api/client.ts";
 import type { Approval } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import type { PageProps } from "../../app/routes.ts";
-import { CodeBlock, Failure, Json, Loading, StatusBadge, Time } from "../../components/index.ts";
+import { CopyButton, Failure, Icon, Loading } from "../../components/index.ts";
+import { useMe } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
-import { shellWord } from "../../lib/format.ts";
+import { useFeed } from "../../live/feed.ts";
+import { ApprovalView } from "./ApprovalView.tsx";
 
+/** One approval on a page of its own: for links, and for the phone. */
 export default function ApprovalPage({ params }: PageProps) {
   const id = params.id!;
+  const me = useMe();
   const { data, error, reload } = useQuery(id, (signal) => get<Approval>("/approvals/{id}", { path: { id }, signal }));
-  if (error) return <Failure error={error} onRetry={reload} />;
-  if (!data) return <Loading />;
+  const run = id.split(":")[0]!;
+  useFeed({ onEvents: (events) => events.some((one) => one.run_id.startsWith(run)) && reload(), onReset: reload });
   return (
     <div className="page">
+      {data && <title>{`${data.title ?? data.node_id} · Minuet`}</title>}
       <div className="page-head">
-        <h1>{data.title ?? data.node_id}</h1>
-        <StatusBadge status={data.status} />
+        <Link to="/approvals" className="back-link">
+          <Icon name="back" /> Approvals
+        </Link>
+        <span className="grow" />
+        <CopyButton text={location.href} label="Copy the address of this approval" />
       </div>
-      <div className="page-body page-pad" style={{ display: "grid", gap: 16, alignContent: "start", maxWidth: 720 }}>
-        {data.description && <p>{data.description}</p>}
-        <dl className="facts">
-          <dt>Run</dt>
-          <dd>
-            <Link to={`/runs/${data.run_id}?node=${encodeURIComponent(data.node_id)}`}>
-              {data.workflow} · {data.node_id}
-            </Link>
-          </dd>
-          <dt>Since</dt>
-          <dd>
-            <Time at={data.created_at} />
-          </dd>
-          <dt>Deadline</dt>
-          <dd>
-            <Time at={data.timeout_at} />
-          </dd>
-        </dl>
-        <Json value={data.payload} label="Payload" />
-        <CodeBlock text={`minuet approvals approve ${shellWord(data.id)}\nminuet approvals reject ${shellWord(data.id)}`} />
+      <div className="page-body">
+        {data ? <ApprovalView asked={data} me={me} onChanged={reload} /> : error ? <Failure error={error} onRetry={reload} /> : <Loading />}
       </div>
     </div>
   );

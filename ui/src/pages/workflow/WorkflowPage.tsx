@@ -1,30 +1,229 @@
-import { get } from "../../api/client.ts";
-import type { Workflow } from "../../api/types.ts";
-import { useQuery } from "../../api/useQuery.ts";
+import { useMemo, useState } from "react";
+import { get, post } from "../../api/client.ts";
+import type { Page, Shape, Workflow } from "../../api/types.ts";
+import { useEvery, useQuery } from "../../api/useQuery.ts";
 import type { PageProps } from "../../app/routes.ts";
-import { Failure, Json, Loading, Time } from "../../components/index.ts";
-import { Link } from "../../lib/router.tsx";
+import { Button, CopyButton, Duration, Empty, Failure, Icon, Json, Loading, MiniGraph, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
+import type { Graph } from "../../fold/types.ts";
+import { showCount, showDuration } from "../../lib/format.ts";
+import { useShortcuts } from "../../lib/keys.ts";
+import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
+import { inOrder, toYaml } from "../../lib/yaml.ts";
+import { openOf, Rate, type Statistics } from "../workflows/WorkflowsPage.tsx";
+import "../workflows/workflows.css";
+import { Start } from "./Start.tsx";
+import { Versions } from "./Versions.tsx";
+
+type Validated = Shape<"Validated">;
+type Row = Statistics["newest"][number];
 
 export default function WorkflowPage({ params }: PageProps) {
   const name = params.name!;
-  const { data, error, reload } = useQuery(name, (signal) => get<Workflow>("/workflows/{name}", { path: { name }, signal }));
-  if (error) return <Failure error={error} onRetry={reload} />;
-  if (!data) return <Loading />;
+  const [tab, setTab] = useQueryParam("tab", "graph");
+  const [version, setVersion] = useQueryParam("version");
+  const [node, setNode] = useQueryParam("node");
+  const [language, setLanguage] = useState<"yaml" | "json">("yaml");
+  const reference = version ? `${name}@${version}` : name;
+  // A workflow without the tag main still has versions.
+  const found = useQuery(reference, (signal) =>
+    get<Workflow>("/workflows/{name}", { path: { name: reference }, signal }).catch(async (error: Error) => {
+      if (version) throw error;
+      const page = await get<Page<Workflow>>("/workflows/{name}/versions", { path: { name }, query: { limit: 1 }, signal });
+      if (!page.items[0]) throw error;
+      return page.items[0];
+    }),
+  );
+  const statistics = useQuery(`statistics ${name}`, (signal) => get<Page<Statistics>>("/statistics", { query: { workflow: name }, signal }));
+  useEvery(5000, statistics.reload);
+  const workflow = found.data;
+  const text = useMemo(() => (workflow?.document ? (language === "yaml" ? toYaml(inOrder(workflow.document)) : JSON.stringify(inOrder(workflow.document), null, 2)) : ""), [workflow, language]);
+  const checked = useQuery(text ? `${reference} ${workflow?.digest} ${language}` : null, (signal) => post<Validated>("/workflows/validate", { body: { document: text }, signal }));
+  useShortcuts([
+    { keys: "s", label: "Start the workflow", run: () => setTab("start") },
+    { keys: "Escape", label: "Close the panel", run: () => setNode("") },
+  ]);
+  if (found.error) return <Failure error={found.error} onRetry={found.reload} />;
+  if (!workflow) return <Loading />;
+  const numbers = statistics.data?.items[0] ?? null;
+  const graph = checked.data?.graph as unknown as Graph | null | undefined;
+  const problems = checked.data?.diagnostics ?? [];
+  const tags = Object.entries(workflow.tags).filter(([, one]) => one === workflow.version);
   return (
     <div className="page">
       <div className="page-head">
-        <h1>{data.name}</h1>
-        <span className="muted nums">v{data.version}</span>
+        <Link to="/workflows" className="back-link" aria-label="All workflows">
+          <Icon name="back" />
+        </Link>
+        <h1 className="truncate">{workflow.name}</h1>
+        <span className="muted nums">v{workflow.version}</span>
+        {tags.map(([tag]) => (
+          <span key={tag} className="tag" data-tone="accent">
+            {tag}
+          </span>
+        ))}
+        {workflow.version < workflow.newest && (
+          <Link to={`/workflows/${encodeURIComponent(name)}?version=${workflow.newest}`} className="muted">
+            v{workflow.newest} is newer
+          </Link>
+        )}
         <span className="grow" />
-        <Link to={`/runs?q=${encodeURIComponent(`workflow:${data.name}`)}`}>Its runs</Link>
+        <Button kind="primary" icon="play" onClick={() => setTab("start")}>
+          Start
+        </Button>
       </div>
-      <div className="page-body page-pad" style={{ display: "grid", gap: 16, alignContent: "start" }}>
-        {data.description && <p>{data.description}</p>}
-        <p className="muted">
-          Deployed <Time at={data.created_at} /> {data.created_by && `by ${data.created_by}`}
-        </p>
-        <Json value={data.document} label="Document" maxHeight={640} />
-      </div>
+      {numbers && (
+        <dl className="workflow-numbers">
+          {workflow.description && <div className="grow truncate muted">{workflow.description}</div>}
+          <div>
+            <dt>Last runs</dt>
+            <dd>{numbers.newest.length ? <Squares runs={numbers.newest} /> : <span className="muted">none yet</span>}</dd>
+          </div>
+          <div>
+            <dt>Success</dt>
+            <dd>
+              <Rate rate={numbers.success_rate} />
+            </dd>
+          </div>
+          <div>
+            <dt>Open</dt>
+            <dd className="nums">{showCount(openOf(numbers.counts))}</dd>
+          </div>
+          <div>
+            <dt>p50</dt>
+            <dd className="nums">{numbers.p50_ms === null ? "–" : showDuration(numbers.p50_ms)}</dd>
+          </div>
+          <div>
+            <dt>p99</dt>
+            <dd className="nums">{numbers.p99_ms === null ? "–" : showDuration(numbers.p99_ms)}</dd>
+          </div>
+        </dl>
+      )}
+      <Tabs
+        label="Parts of the workflow"
+        chosen={tab}
+        onChoose={setTab}
+        tabs={[
+          { id: "graph", label: "Graph" },
+          { id: "document", label: "Document", ...(problems.length ? { count: problems.length } : {}) },
+          { id: "start", label: "Start" },
+          { id: "runs", label: "Runs" },
+          { id: "versions", label: "Versions", count: workflow.newest },
+        ]}
+      />
+      <SplitPane name="workflow" width={380} side={tab === "graph" && node && <NodeDocument workflow={workflow} id={node} onClose={() => setNode("")} />}>
+        <div className="page-body">
+          {tab === "graph" &&
+            (graph ? (
+              <div className="workflow-graph">
+                <MiniGraph graph={graph} full {...(node ? { from: node } : {})} label={`The graph of ${name}`} onChoose={setNode} />
+              </div>
+            ) : checked.error ? (
+              <Failure error={checked.error} onRetry={checked.reload} />
+            ) : checked.data ? (
+              <Empty icon="dlq" title="The document is not valid any more">
+                <p>It was deployed with another version of Minuet. The document says what is wrong.</p>
+              </Empty>
+            ) : (
+              <Loading />
+            ))}
+          {tab === "document" && (
+            <div className="workflow-document">
+              <div className="row">
+                <Segments
+                  label="Language"
+                  chosen={language}
+                  onChoose={(next) => setLanguage(next as "yaml" | "json")}
+                  options={[
+                    { id: "yaml", label: "YAML" },
+                    { id: "json", label: "JSON" },
+                  ]}
+                />
+                <CopyButton text={text} label="Copy the document" />
+                <span className="grow" />
+                <Link className="button" to={`/editor?workflow=${encodeURIComponent(reference)}`}>
+                  <Icon name="edit" /> Edit
+                </Link>
+              </div>
+              {problems.length > 0 ? (
+                <ul className="problem-list" aria-label="Problems">
+                  {problems.map((one, at) => (
+                    <li key={at} data-severity={one.severity}>
+                      {one.line !== null && <span className="nums">Line {one.line}: </span>}
+                      {one.message} <code>{one.code}</code>
+                    </li>
+                  ))}
+                </ul>
+              ) : (
+                checked.data && (
+                  <p className="muted row">
+                    <Icon name="check" /> No problems.
+                  </p>
+                )
+              )}
+              <Source text={text} language={language} problems={problems} label="Document" />
+            </div>
+          )}
+          {tab === "start" && (checked.data ? <Start key={reference} name={workflow.name} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
+          {tab === "runs" && <Runs name={name} rows={numbers?.newest ?? null} />}
+          {tab === "versions" && (
+            <Versions
+              workflow={workflow}
+              onChoose={(next) => {
+                setVersion(next);
+                setTab("document");
+              }}
+              onChanged={found.reload}
+            />
+          )}
+        </div>
+      </SplitPane>
     </div>
+  );
+}
+
+/** The part of the document that is about a node. */
+function NodeDocument({ workflow, id, onClose }: { workflow: Workflow; id: string; onClose: () => void }) {
+  const nodes = (workflow.document?.nodes ?? []) as unknown as Record<string, unknown>[];
+  const own = nodes.find((one) => one.id === id);
+  return (
+    <div>
+      <header className="section row">
+        <h2 className="grow truncate">{id}</h2>
+        <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
+      </header>
+      <div className="section">{own ? <Source text={toYaml(inOrder(own))} language="yaml" label={`Document of ${id}`} /> : <p className="muted">It was made by the compiler, and is not in the document.</p>}</div>
+      {own?.config !== undefined && (
+        <div className="section">
+          <Json value={own.config} label="Config" />
+        </div>
+      )}
+    </div>
+  );
+}
+
+const RUNS: readonly Column<Row>[] = [
+  { id: "status", head: "Status", width: "128px", cell: (run) => <StatusBadge status={run.status} /> },
+  { id: "run", head: "Run", cell: (run) => <Link to={`/runs/${run.run_id}`}>…{run.run_id.slice(-12)}</Link> },
+  { id: "version", head: "Version", width: "90px", minor: true, cell: (run) => <span className="muted nums">{run.version === null ? "–" : `v${run.version}`}</span> },
+  { id: "duration", head: "Duration", width: "110px", align: "right", cell: (run) => <Duration ms={run.duration_ms} since={run.started_at} /> },
+  { id: "created", head: "Created", width: "120px", align: "right", cell: (run) => <Time at={run.created_at} /> },
+];
+
+function Runs({ name, rows }: { name: string; rows: readonly Row[] | null }) {
+  if (!rows) return <Loading />;
+  if (!rows.length) {
+    return (
+      <Empty icon="runs" title="It has not run yet">
+        <p>Start it from here, or from the command line.</p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Table columns={RUNS} rows={rows} keyOf={(run) => run.run_id} onOpen={(run) => navigate(`/runs/${run.run_id}`)} label="Runs" />
+      <p className="page-pad">
+        <Link to={`/runs?q=${encodeURIComponent(`workflow:${name}`)}`}>All its runs</Link>
+      </p>
+    </>
   );
 }

@@ -1,0 +1,88 @@
+"""Workflows in a browser: how they do, what they are, and starting one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from ..api.conftest import Serve
+from . import handlers
+
+
+def order(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "order",
+        "description": "Charges and <b>ships</b>.",
+        "input": {
+            "type": "object",
+            "required": ["customer", "amount"],
+            "properties": {
+                "customer": {"type": "string", "examples": ["Ann"]},
+                "amount": {"type": "number", "examples": [7]},
+            },
+        },
+        "nodes": [
+            {"id": "charge", "handler": "say", "config": {"value": "{{ input.amount }}"}},
+            {"id": "ship", "handler": "absent", "dependencies": ["charge"]},
+        ],
+        **more,
+    }
+
+
+async def test_a_workflow_is_found_read_and_started(
+    serve: Serve, page: Page, tmp_path: Path
+) -> None:
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        await site.post("/workflows", {"document": order(), "message": "the first"}, 201)
+        second = order(description="Charges.", nodes=[order()["nodes"][0]])
+        await site.post("/workflows", {"document": second, "message": "no shipping"}, 201)
+        run = await site.post(
+            "/runs", {"workflow": "order", "inputs": {"customer": "B", "amount": 1}}, 201
+        )
+        await site.app.runs.wait_ended(run["run_id"], timeout=60)
+        await page.goto(f"{site.url}/ui/workflows")
+        row = page.locator('tr[data-key="order"]')
+        await expect(row).to_contain_text("100 %")
+        squares = row.locator(".squares a")
+        await expect(squares).to_have_attribute("data-status", "completed")
+        await page.keyboard.press("j")
+        await page.keyboard.press("Enter")
+
+        # What changed, and back to the version before.
+        await expect(page.locator(".mini-node", has_text="charge")).to_be_visible()
+        await page.get_by_role("tab", name="Versions").click()
+        newest = page.locator(".version").first
+        await newest.get_by_role("button", name="What changed").click()
+        await expect(newest.locator('.diff [data-change="-"]').first).to_be_visible()
+        await page.locator(".version").nth(1).get_by_role("button", name="Make it main").click()
+        await page.get_by_role("button", name="Move the tag").click()
+        await expect(page.locator(".page-head")).to_contain_text("v1")
+
+        # The document, with what is wrong at its line.
+        await page.get_by_role("tab", name="Document").click()
+        problem = page.locator('.source-line[data-problem="warning"]')
+        await expect(problem).to_contain_text("no worker serves the queue 'task:absent'")
+        await expect(problem.locator("code")).to_contain_text("id: ship")
+        await expect(page.locator(".code-template")).to_have_text("{{ input.amount }}")
+        await page.get_by_role("button", name="JSON").click()
+        await expect(page.get_by_label("Document", exact=True).last).to_contain_text(
+            '"name": "order"'
+        )
+
+        # The form says what is missing, and is filled in by an example.
+        await page.get_by_role("tab", name="Start").click()
+        await page.get_by_role("button", name="Start").last.click()
+        await expect(page.get_by_text("This is needed")).to_have_count(2)
+        await page.get_by_role("button", name="Examples of the fields").click()
+        await expect(page.get_by_label("Customer")).to_have_value("Ann")
+        await page.get_by_label("Amount").fill("12")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator('[data-node="charge"]')).to_have_attribute(
+            "data-status", "completed"
+        )
+        started = page.url.rpartition("/")[2].partition("?")[0]
+        found = await site.get(f"/runs/{started}")
+
+    assert (found["version"], found["input"]) == (1, {"customer": "Ann", "amount": 12})
