@@ -163,6 +163,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Runs
+         * @description How many runs are open, by status, and how many dead letters are pending. What changes
+         *     meanwhile may be counted or not.
+         */
+        get: operations["count_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}": {
         parameters: {
             query?: never;
@@ -3112,6 +3133,18 @@ export interface components {
             };
         };
         /**
+         * RunCounts
+         * @description How many runs are not over, and what people have to look at.
+         */
+        RunCounts: {
+            /** @description By status. */
+            open: {
+                [key: string]: number;
+            };
+            /** @description Those that are pending. */
+            dead_letters: number;
+        };
+        /**
          * RunRow
          * @description A run without what only its history says: its output and its nodes.
          */
@@ -4346,6 +4379,71 @@ export interface operations {
             };
         };
     };
+    count_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCounts"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_run: {
         parameters: {
             query?: {
@@ -5020,7 +5118,10 @@ export interface operations {
     roll_back_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5036,6 +5137,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The number of its last event. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5071,6 +5174,15 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6236,7 +6348,10 @@ export interface operations {
     skip_node: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6303,6 +6418,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -6335,7 +6459,10 @@ export interface operations {
     set_node_output: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6405,6 +6532,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -6437,7 +6573,10 @@ export interface operations {
     take_node_back: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -6497,6 +6636,15 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
