@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { complete, fieldsOf, type Known } from "./complete.ts";
 import { addNode, apply, connect, freeId } from "./edits.ts";
 import { outline, writtenNodes } from "./outline.ts";
 
@@ -76,4 +78,44 @@ test("nodes are connected in the style of the text", () => {
   assert.match(apply("nodes:\n  - handler: f # why\n    id: a # here\n  - id: b", connect("nodes:\n  - handler: f # why\n    id: a # here\n  - id: b", "b", "a")!), /id: a # here\n    dependencies: \[b\]\n  - id: b/);
   const json = '{"nodes": [{"id": "a"}, {"id": "b", "config": {}}]}';
   assert.deepEqual(JSON.parse(after("a", "b", json)), { nodes: [{ id: "a" }, { id: "b", config: {}, dependencies: ["a"] }] });
+});
+
+const KNOWN: Known = {
+  schema: JSON.parse(readFileSync(new URL("../../../docs/reference/workflow.schema.json", import.meta.url), "utf8")) as Known["schema"],
+  types: [
+    { name: "noop", display_name: "No-op", summary: "Does nothing.", config_schema: {} },
+    { name: "http", display_name: "HTTP", summary: "Calls.", config_schema: { required: ["url"], properties: { url: { type: "string" }, method: { enum: ["GET", "POST"] } } } },
+  ],
+  handlers: [{ name: "shop:pay", config_schema: { properties: { amount: { type: "number" } } } }],
+};
+
+/** What is offered at the bar. */
+function offered(text: string): string[] {
+  const cursor = text.indexOf("¦");
+  return complete(text.replace("¦", ""), cursor, KNOWN)?.items.map((one) => one.text) ?? [];
+}
+
+test("what fits at the cursor is offered", () => {
+  assert.ok(offered("na¦").includes("name: "));
+  assert.ok(!offered("name: x\n¦").includes("name: "));
+  assert.ok(offered("name: x\nnodes:\n  - id: a\n    ty¦").includes("type: "));
+  assert.ok(offered("nodes:\n  - ¦").includes("id: "));
+  assert.deepEqual(offered("nodes:\n  - id: a\n    type: ht¦"), ["http"]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n    handler: ¦"), ["shop:pay"]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n  - id: b\n    dependencies: [¦]"), ["a", "b"]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n  - id: b\n    dependencies:\n      - ¦"), ["a", "b"]);
+  assert.deepEqual(offered("nodes:\n- id: a\n  type: http\n  config:\n    me¦"), ["method: "]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n    handler: shop:pay\n    config: {¦}"), ["amount: "]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n    type: http\n    config: {url: x, method: P¦}"), ["POST"]);
+  assert.deepEqual(offered("nodes:\n  - id: a\n    retry:\n      max¦"), ["max_attempts: ", "max_delay_ms: "]);
+  assert.deepEqual(offered("on_failure:\n  compensate: ¦"), ["true", "false"]);
+  assert.deepEqual(offered("# na¦"), []);
+  assert.deepEqual(offered("description: |\n  na¦"), []);
+  assert.deepEqual(offered('{"nodes": [{"id": "a", "type": "no¦"}]}'), ['"noop"']);
+  assert.deepEqual(offered('{\n  "nodes": [\n    {"id": "a", "ty¦"}]}'), ['"type": ']);
+});
+
+test("a new node has what its type needs", () => {
+  assert.deepEqual(fieldsOf("a", KNOWN.types[1]!, null), { id: "a", type: "http", config: { url: "" } });
+  assert.deepEqual(fieldsOf("a", null, "shop:pay"), { id: "a", handler: "shop:pay" });
 });
