@@ -353,7 +353,8 @@ def _at_timeout(program: Program, name: str, asked: Asked) -> AtTimeout | None:
     is_first = not asked.question.get("round")
     if is_first and isinstance(config.get("escalation_policy"), dict):
         return "reassign"
-    return msgspec.convert(asked.question.get("escalation_policy") or "reject", AtTimeout)
+    policy: AtTimeout = asked.question.get("escalation_policy") or "reject"
+    return policy
 
 
 def _leads_to(program: Program, name: str) -> dict[str, builtins.list[str]]:
