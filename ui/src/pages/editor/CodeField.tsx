@@ -230,7 +230,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
         Ctrl Space offers what fits. Tab indents; Escape, then Tab, leaves the field.
       </span>
       {offer && (
-        <ul className="codefield-offer" id="codefield-offer" role="listbox" aria-label="What fits here" style={{ top: Math.min(offer.y - sight.top + 8, Math.max(40, sight.height - 220)), left: `calc(var(--gutter) + ${offer.x}ch - ${sight.left}px + 14px)` }}>
+        <ul className="codefield-offer" id="codefield-offer" role="listbox" aria-label="What fits here" style={{ ...placeOf(offer.y - sight.top + 8, sight.height), left: `min(calc(var(--gutter) + ${offer.x}ch - ${sight.left}px), 40%)` }}>
           {offer.items.map((one, at) => (
             <li
               key={one.text}
@@ -238,7 +238,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
               role="option"
               aria-selected={at === offer.chosen}
               ref={(element) => {
-                if (at === offer.chosen) element?.scrollIntoView({ block: "nearest" });
+                if (at === offer.chosen && element) keepInSight(element);
               }}
               // Before the field loses the focus.
               onPointerDown={(event) => {
@@ -254,6 +254,18 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
       )}
     </div>
   );
+}
+
+/** Below the line, or above it where there is no room. */
+function placeOf(below: number, height: number): { top: number } | { bottom: number } {
+  return below + 200 > height && below > 200 ? { bottom: height - below + LINE } : { top: below };
+}
+
+/** Only the list scrolls: `scrollIntoView` would move what is around it as well. */
+function keepInSight(element: HTMLElement): void {
+  const list = element.parentElement!;
+  if (element.offsetTop < list.scrollTop) list.scrollTop = element.offsetTop;
+  else if (element.offsetTop + element.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = element.offsetTop + element.offsetHeight - list.clientHeight;
 }
 
 export function lineOf(text: string, at: number): number {

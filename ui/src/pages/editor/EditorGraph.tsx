@@ -1,6 +1,6 @@
 import { Controls, Handle, MiniMap, Position, ReactFlow, useReactFlow, ReactFlowProvider, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
-import { createContext, memo, use, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
+import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
 import { Icon } from "../../components/index.ts";
 import { layOut } from "../../graph/layout.ts";
 import type { Shown, ShownNode } from "./draft.ts";
@@ -43,18 +43,23 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   const { nodes, edges } = useMemo(() => toFlow(graph), [graph]);
   const context = useMemo(() => ({ chosen, problems, statuses, onChoose }), [chosen, problems, statuses, onChoose]);
   const [over, setOver] = useState(false);
-  const shape = graph.nodes.map((one) => one.id).join(" ");
-  const before = useRef(0);
+  const box = useRef<HTMLDivElement>(null);
+  const isMoved = useRef(false);
+  const fit = useCallback(() => void flow.fitView({ padding: 0.12, maxZoom: 1 }), [flow]);
+  // It stays where it is while somebody types; more or fewer nodes are brought into sight.
   useEffect(() => {
-    // It stays where it is while somebody types; more or fewer nodes are brought into sight.
-    if (before.current !== graph.nodes.length) {
-      before.current = graph.nodes.length;
-      requestAnimationFrame(() => void flow.fitView({ padding: 0.12, maxZoom: 1 }));
-    }
-  }, [shape, flow, graph.nodes.length]);
+    const frame = requestAnimationFrame(fit);
+    return () => cancelAnimationFrame(frame);
+  }, [graph.nodes.length, fit]);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => isMoved.current || fit());
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, [fit]);
   const accepts = (event: DragEvent): boolean => event.dataTransfer.types.includes(DRAGGED);
   return (
     <div
+      ref={box}
       className="graph editor-graph"
       data-stale={!isCurrent || undefined}
       data-over={over || undefined}
@@ -86,8 +91,7 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
           edgesFocusable={false}
           isValidConnection={({ source, target }) => source !== target}
           onConnect={({ source, target }: Connection) => onConnect(source, target)}
-          fitView
-          fitViewOptions={{ padding: 0.12, maxZoom: 1 }}
+          onMoveStart={(event) => event && (isMoved.current = true)}
           minZoom={0.02}
           maxZoom={2}
           zoomOnDoubleClick={false}

@@ -63,6 +63,8 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
   const [last, setLast] = useState<{ input: unknown } | null>(null);
   const [hurry, setHurry] = useState(0);
   const field = useRef<CodeFieldHandle>(null);
+  const latest = useRef(text);
+  latest.current = text;
   const known = useKnown();
   const checked = useChecked(text, hurry);
   const test = useTestRun(runId);
@@ -102,8 +104,6 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
     },
     [setNode],
   );
-  const latest = useRef(text);
-  latest.current = text;
   const add = useCallback(
     (what: string, after: string | null): void => {
       const [kind, wanted] = [what.slice(0, what.indexOf(":")), what.slice(what.indexOf(":") + 1)];

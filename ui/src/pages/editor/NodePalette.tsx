@@ -25,13 +25,13 @@ export function NodePalette({ types, handlers, after, onAdd }: NodePaletteProps)
       <input className="field" placeholder="Find a node" aria-label="Find a node" value={wanted} onChange={(event) => setWanted(event.target.value)} />
       <p className="muted">{after ? `Drag, or choose: it comes after ${after}.` : "Drag onto the graph, or choose."}</p>
       <div className="node-palette-list">
-        {shownHandlers.length > 0 && <h3>Handlers</h3>}
-        {shownHandlers.map((name) => (
-          <Choice key={name} what={`handler:${name}`} label={name.replace(/^.*:/, "")} about={name} type="task" onAdd={onAdd} />
-        ))}
         {shownTypes.length > 0 && <h3>Node types</h3>}
         {shownTypes.map((one) => (
           <Choice key={one.name} what={`type:${one.name}`} label={one.display_name} about={one.summary || one.description} type={one.name} icon={one.icon} onAdd={onAdd} />
+        ))}
+        {shownHandlers.length > 0 && <h3>Handlers</h3>}
+        {shownHandlers.map((name) => (
+          <Choice key={name} what={`handler:${name}`} label={name.replace(/^.*:/, "")} about={name} type="task" onAdd={onAdd} />
         ))}
         {!shownTypes.length && !shownHandlers.length && <p className="muted">Nothing fits.</p>}
       </div>
