@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from ..api.conftest import Site
 from ..waiting import until
@@ -87,8 +88,8 @@ async def crowd(site: Site) -> str:
     await site.post("/workers", {"name": NAME, "executors": ["type:evil"]}, 201)
 
     async def is_asked() -> bool:
-        shown = await site.app.runs.show(run)
-        return bool(await site.app.approvals.list(run)) and shown.nodes["complain"].ended
+        nodes = (await site.get(f"/runs/{run}"))["nodes"]
+        return (nodes["ask"]["status"], nodes["complain"]["status"]) == ("WAITING", "FAILED")
 
     await until(site.app.store, is_asked)
     return run
@@ -121,6 +122,4 @@ def paths(run: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    from urllib.parse import quote
-
     return quote(text, safe="")
