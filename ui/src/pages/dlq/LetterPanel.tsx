@@ -2,7 +2,7 @@ import { useState } from "react";
 import { get, post } from "../../api/client.ts";
 import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
-import { Button, CodeEditor, Failure, Fault, faultLine, Icon, Json, Loading, Readable, readJson, StatusBadge, Time, toast } from "../../components/index.ts";
+import { Button, CodeEditor, Failure, Fault, faultLine, Json, Loading, Readable, readJson, StatusBadge, Time, toast } from "../../components/index.ts";
 import { shellWord } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
@@ -152,7 +152,6 @@ function Edit({ id, config, onDone }: { id: string; config: unknown; onDone: () 
         <Button disabled={busy || problem !== null} onClick={() => void save(false)}>
           Save
         </Button>
-        <Icon name="edit" />
         <span className="muted">Only this node instance of this run.</span>
       </div>
     </section>

@@ -61,6 +61,7 @@ const WORKERS: readonly Column<Worker>[] = [
     id: "busy",
     head: "Busy",
     width: "190px",
+    minor: true,
     cell: (one) => (
       <span className="meter">
         <Meter value={one.busy} most={one.concurrency} tone={one.busy >= one.concurrency ? "orange" : undefined} label={`${one.name} busy`} />
@@ -83,11 +84,11 @@ const LEASES: readonly Column<Lease>[] = [
       </Link>
     ),
   },
-  { id: "worker", head: "Worker", width: "22%", cell: (one) => one.worker_name ?? <span className="muted">unknown</span> },
+  { id: "worker", head: "Worker", width: "22%", minor: true, cell: (one) => one.worker_name ?? <span className="muted">unknown</span> },
   { id: "queue", head: "Queue", width: "16%", minor: true, cell: (one) => <span className="muted">{one.queue}</span> },
   { id: "attempt", head: "Attempt", width: "84px", align: "right", minor: true, cell: (one) => <span className="nums">{one.attempt}</span> },
-  { id: "since", head: "For", width: "110px", align: "right", cell: (one) => <Duration since={one.since} /> },
-  { id: "until", head: "Lease", width: "110px", align: "right", cell: (one) => (one.until ? <Countdown until={one.until} short calm /> : <span className="muted">–</span>) },
+  { id: "since", head: "For", width: "100px", align: "right", cell: (one) => <Duration since={one.since} /> },
+  { id: "until", head: "Lease", width: "84px", align: "right", cell: (one) => (one.until ? <Countdown until={one.until} short calm /> : <span className="muted">–</span>) },
 ];
 
 export default function WorkersPage() {
