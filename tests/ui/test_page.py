@@ -141,7 +141,7 @@ async def until_first(app: App, run: str) -> None:
     """Wait until the first node is done."""
 
     async def is_done() -> bool:
-        return "first" in (await app.runs.show(run)).outputs
+        return (await app.runs.show(run)).nodes["first"].status == "COMPLETED"
 
     await until(app.store, is_done)
 

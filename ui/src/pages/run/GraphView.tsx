@@ -8,7 +8,7 @@ import { Icon, statusKey } from "../../components/index.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "../../fold/types.ts";
 import { layOut, type LayoutResult, type Point } from "../../graph/layout.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
-import { drawGraph } from "./canvas.ts";
+import { clear, drawLines, drawNodes } from "./canvas.ts";
 import { useMark, useNodeState, type RunModel } from "./model.ts";
 import { operandsOf, type Decision } from "./Why.tsx";
 
@@ -66,20 +66,24 @@ const FIXED = {
 function SmallGraph({ drawing: { nodes, edges } }: { drawing: Drawing }) {
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const box = useRef<HTMLDivElement>(null);
+  const moved = useRef(false);
   useEffect(() => {
-    // A panel beside the graph moves it aside, rather than to cover it.
-    let width = box.current!.clientWidth;
+    // A panel beside the graph moves it aside, rather than to cover it. What somebody has zoomed stays as large as it is.
+    let { clientWidth: width, clientHeight: height } = box.current!;
     const observer = new ResizeObserver(() => {
-      const next = box.current!.clientWidth;
+      const { clientWidth, clientHeight } = box.current!;
       const viewport = flow.current?.getViewport();
-      if (viewport && next !== width) void flow.current!.setViewport({ ...viewport, x: viewport.x + (next - width) / 2 });
-      width = next;
+      if (!viewport || (clientWidth === width && clientHeight === height)) return;
+      if (!moved.current) void flow.current!.fitView(FIT);
+      else void flow.current!.setViewport({ ...viewport, x: viewport.x + (clientWidth - width) / 2, y: viewport.y + (clientHeight - height) / 2 });
+      width = clientWidth;
+      height = clientHeight;
     });
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, []);
   return (
-    <ReactFlow ref={box} onInit={(made) => void (flow.current = made)} {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
+    <ReactFlow ref={box} onInit={(made) => void (flow.current = made)} onMoveStart={(event) => event && (moved.current = true)} {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
       <Controls showInteractive={false} fitViewOptions={FIT} />
       {nodes.length > 30 && <MiniMap pannable zoomable nodeColor="var(--line-strong)" maskColor="rgb(128 128 140 / 12%)" />}
     </ReactFlow>
@@ -93,6 +97,8 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   const { model, chosen, onChoose } = use(GraphContext)!;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
+  const lines = useRef<HTMLCanvasElement>(null);
+  const drawn = useRef("");
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const viewport = useRef<Viewport>({ x: 0, y: 0, zoom: 0.1 });
   const frame = useRef(0);
@@ -105,7 +111,13 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
     const next = detailed ? found : NONE.nodes;
     const key = next.map((node) => node.id).join("\n");
     setNear((before) => (before.key === key ? before : { nodes: next, edges: labelled(drawing.edges, next), key }));
-    drawGraph(canvas.current!, { drawing, model, viewport: viewport.current, width, height, chosen, withNodes: !detailed });
+    const sight = { drawing, viewport: viewport.current, width, height };
+    const { x, y, zoom } = viewport.current;
+    const place = [x, y, zoom, width, height, getComputedStyle(lines.current!).getPropertyValue("--line-strong"), drawing.nodes.length].join(" ");
+    if (place !== drawn.current) drawLines(lines.current!, sight);
+    drawn.current = place;
+    if (detailed) clear(canvas.current!);
+    else drawNodes(canvas.current!, { ...sight, model, chosen });
   }, [drawing, model, chosen]);
   const latest = useRef(paint);
   latest.current = paint;
@@ -137,6 +149,7 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   };
   return (
     <div className="graph-large" ref={box}>
+      <canvas ref={lines} aria-hidden="true" />
       <canvas ref={canvas} role="img" aria-label={`${drawing.nodes.length} nodes`} />
       <ReactFlow
         {...FIXED}
@@ -222,10 +235,10 @@ const Step = memo(({ data: { node } }: NodeProps<FlowNode>) => {
         data-several={node.foreach || undefined}
         data-chosen={chosen === node.id || undefined}
         onClick={() => onChoose(node.id)}
-        aria-label={`${node.id}: ${status}`}
       >
         <span className="node-name">
           <span className="truncate grow">{node.is_output ? "output" : node.id}</span>
+          <span className="visually-hidden">{status}</span>
           {node.child && <Icon name="workflows" />}
           {state && state.attempts > 1 && <span className="node-count">×{state.attempts}</span>}
         </span>
