@@ -82,7 +82,8 @@ async def crowd(site: Site) -> str:
     inputs = {"evil": EVIL, "link": LINK}
     body = {"workflow": NAME, "inputs": inputs, "tags": {"who": NAME}}
     run: str = (await site.post("/runs", body, 201))["run_id"]
-    failing = {"name": NAME, "nodes": [DOCUMENT["nodes"][-1] | {"on_error": "fail"}]}
+    node = DOCUMENT["nodes"][-1] | {"on_error": "fail"}
+    failing = {"name": NAME, "dlq_policy": "all", "nodes": [node]}
     failed = await site.start(failing, inputs)
     await site.app.runs.wait_ended(failed, timeout=60)
     await site.post("/workers", {"name": NAME, "executors": ["type:evil"]}, 201)
