@@ -53,7 +53,11 @@ DOCUMENT: dict[str, Any] = {
                 "title": "{{ input.evil }}",
                 "description": "{{ input.evil }}",
                 "approvers": [NAME],
-                "payload": {NAME: "{{ input.evil }}", "link": LINK, "page": f"https://x.test/{NAME}"},
+                "payload": {
+                    NAME: "{{ input.evil }}",
+                    "link": LINK,
+                    "page": f"https://x.test/{NAME}",
+                },
                 "approval_ui_url": "{{ input.link }}",
                 "form": {
                     "type": "object",

@@ -42,5 +42,4 @@ def divide(amount: float, by: float) -> float:
 def complain(ctx: minuet.Context, text: str) -> None:
     """Fail with a text, and say it everywhere."""
     ctx.log.warning(text)
-    print(text)
     raise ValueError(text)

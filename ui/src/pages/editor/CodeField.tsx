@@ -1,7 +1,7 @@
 import { useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type Ref } from "react";
 import { complete, type Completion, type Known, type Suggestion } from "../../document/complete.ts";
 import type { Edit } from "../../document/edits.ts";
-import { highlight, type Language } from "../../lib/highlight.ts";
+import { highlight, type Language, type Piece } from "../../lib/highlight.ts";
 
 export const LINE = 18;
 const SPARE = 12;
@@ -42,7 +42,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
   const [sight, setSight] = useState({ top: 0, left: 0, height: 600 });
   const [offer, setOffer] = useState<(Completion & { chosen: number; x: number; y: number }) | null>(null);
   const leaves = useRef(false);
-  const lines = useMemo(() => highlight(text, language), [text, language]);
+  const lines = useMemo(() => text.split("\n"), [text]);
   const byLine = useMemo(() => {
     const found = new Map<number, Mark[]>();
     for (const one of marks) found.set(one.line, [...(found.get(one.line) ?? []), one]);
@@ -50,6 +50,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
   }, [marks]);
   const first = Math.max(0, Math.floor(sight.top / LINE) - SPARE);
   const last = Math.min(lines.length, Math.ceil((sight.top + sight.height) / LINE) + SPARE);
+  const shown = useMemo(() => highlightPart(lines, first, last, language), [lines, first, last, language]);
   const digits = Math.max(3, String(lines.length).length);
 
   const look = (): void => {
@@ -179,7 +180,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
     <div className="codefield" style={{ "--gutter": `${digits + 2}ch` } as object}>
       <div className="codefield-lines" aria-hidden="true">
         <div style={{ transform: `translateY(${-sight.top}px)` }}>
-          {lines.slice(first, last).map((pieces, offset) => {
+          {shown.map((pieces, offset) => {
             const number = first + offset + 1;
             const here = byLine.get(number);
             return (
@@ -254,6 +255,26 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
       )}
     </div>
   );
+}
+
+/** How far above the lines in sight the beginning of a block of text is looked for. */
+const BACK_MAX = 200;
+
+/** The colours of some lines. Whether they are in a block of text depends on what is above them. */
+function highlightPart(lines: readonly string[], first: number, last: number, language: Language): Piece[][] {
+  let start = first;
+  let indent = Infinity;
+  for (let at = first; language === "yaml" && indent > 0 && at >= Math.max(0, first - BACK_MAX); at--) {
+    const line = lines[at]!;
+    if (line.trim() === "") continue;
+    const own = /^ */.exec(line)![0].length;
+    if (own < indent && at < first && /[:-]\s+[|>][+-]?\d?\s*(#.*)?$/.test(line)) {
+      start = at;
+      break;
+    }
+    indent = Math.min(indent, own);
+  }
+  return highlight(lines.slice(start, last).join("\n"), language).slice(first - start);
 }
 
 /** Below the line, or above it where there is no room. */

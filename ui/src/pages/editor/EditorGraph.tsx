@@ -29,13 +29,11 @@ interface EditorGraphProps extends Context {
   onAdd: (what: string, after: string | null) => void;
 }
 
-export function EditorGraph(props: EditorGraphProps) {
-  return (
-    <ReactFlowProvider>
-      <Inner {...props} />
-    </ReactFlowProvider>
-  );
-}
+export const EditorGraph = memo((props: EditorGraphProps) => (
+  <ReactFlowProvider>
+    <Inner {...props} />
+  </ReactFlowProvider>
+));
 
 /** The graph of the text. It changes when the text does; what is done here changes the text. */
 function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConnect, onAdd }: EditorGraphProps) {

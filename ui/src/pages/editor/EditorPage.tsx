@@ -86,9 +86,9 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
   const isCurrent = checked.answer?.graph != null;
   const made = useMemo(() => shownGraph(checked.graph, written, isCurrent), [checked.graph, written, isCurrent]);
   // What does not change the graph must not lay it out again.
-  const shape = JSON.stringify(made);
+  const shape = useMemo(() => JSON.stringify(made), [made]);
   const graph = useMemo(() => made, [shape]);
-  const problems = checked.answer?.diagnostics ?? [];
+  const problems = checked.answer?.diagnostics ?? NONE;
   const marks = useMemo((): Mark[] => problems.flatMap(({ line, column, severity, message }) => (line === null ? [] : { line, column: column ?? 1, severity, message })), [problems]);
   const withProblems = useMemo(() => new Set(problems.flatMap(({ path }) => written[Number(/^nodes\[(\d+)\]/.exec(path)?.[1] ?? -1)]?.id ?? [])), [problems, written]);
   const errors = problems.filter((one) => one.severity === "error").length;
@@ -127,10 +127,18 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
     field.current?.edit(edit);
     setHurry((one) => one + 1);
   }, []);
+  // The node at the cursor, once the cursor rests.
+  const resting = useRef<ReturnType<typeof setTimeout>>(undefined);
   const follow = useCallback((at: number): void => {
-    const found = writtenNodes(outline(latest.current)).findLast((one) => one.part.start <= at);
-    setChosen(found && at <= found.part.end + 1 ? found.id : "");
+    clearTimeout(resting.current);
+    resting.current = setTimeout(() => {
+      const found = writtenNodes(outline(latest.current)).findLast((one) => one.part.start <= at);
+      setChosen(found && at <= found.part.end + 1 ? found.id : "");
+    }, 150);
   }, []);
+  useEffect(() => () => clearTimeout(resting.current), []);
+  const addAfter = useCallback((what: string): void => add(what, chosen || null), [add, chosen]);
+  const show = useCallback((line: number, column: number): void => field.current?.show(line, column), []);
   const restore = (): void => {
     setText(base);
     setDraft(null);
@@ -199,7 +207,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
         width={620}
         side={
           <div className="editor-side">
-            <NodePalette types={known.types} handlers={known.value?.handlers.map((one) => one.name) ?? []} after={chosen} onAdd={(what) => add(what, chosen || null)} />
+            <NodePalette types={known.types} handlers={known.handlers} after={chosen} onAdd={addAfter} />
             <div className="editor-beside">
               {test.run && <RunStrip run={test.run} onClose={() => setRunId("")} />}
               <EditorGraph graph={graph} chosen={chosen} problems={withProblems} statuses={test.statuses} isCurrent={isCurrent} onChoose={choose} onConnect={join} onAdd={add} />
@@ -209,7 +217,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
         }
       >
         <CodeField handle={field} text={text} onChange={setText} language={isJson(text) ? "json" : "yaml"} marks={checked.text === null ? [] : marks} known={known.value} label="Document" onCursor={follow} />
-        <Problems problems={problems} onShow={(line, column) => field.current?.show(line, column)} />
+        <Problems problems={problems} onShow={show} />
       </SplitPane>
       {open === "run" && (
         <StartDialog
@@ -246,10 +254,11 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
   );
 }
 
+const NONE: never[] = [];
 const dropId = ({ id: _, ...rest }: Record<string, unknown>): Record<string, unknown> => rest;
 
 /** What completion and the palette know. */
-function useKnown(): { value: Known | null; types: readonly Shape<"NodeType">[] } {
+function useKnown(): { value: Known | null; types: readonly Shape<"NodeType">[]; handlers: readonly string[] } {
   const schema = useQuery("schema", (signal) => get<Schema>("/schema", { signal }));
   const types = useQuery("node types", (signal) => get<Page<Shape<"NodeType">>>("/node-types", { signal }));
   const handlers = useQuery("handlers", (signal) => get<Page<Shape<"Handler">>>("/handlers", { signal }));
@@ -257,5 +266,6 @@ function useKnown(): { value: Known | null; types: readonly Shape<"NodeType">[] 
     if (!schema.data || !types.data || !handlers.data) return null;
     return { schema: schema.data, types: types.data.items as unknown as Known["types"], handlers: handlers.data.items as unknown as Known["handlers"] };
   }, [schema.data, types.data, handlers.data]);
-  return { value, types: types.data?.items ?? [] };
+  const names = useMemo(() => (handlers.data?.items ?? []).map((one) => one.name), [handlers.data]);
+  return { value, types: types.data?.items ?? NONE, handlers: names };
 }

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { memo, useState } from "react";
 import type { Shape } from "../../api/types.ts";
 import { Icon } from "../../components/index.ts";
 import { DRAGGED } from "./EditorGraph.tsx";
@@ -15,7 +15,7 @@ interface NodePaletteProps {
 }
 
 /** What can be added: dragged onto the graph, or chosen. `type:wait` and `handler:pay` say what. */
-export function NodePalette({ types, handlers, after, onAdd }: NodePaletteProps) {
+export const NodePalette = memo(({ types, handlers, after, onAdd }: NodePaletteProps) => {
   const [wanted, setWanted] = useState("");
   const fits = (...texts: string[]): boolean => texts.some((one) => one.toLowerCase().includes(wanted.trim().toLowerCase()));
   const shownTypes = types.filter((one) => fits(one.name, one.display_name, one.summary));
@@ -37,7 +37,7 @@ export function NodePalette({ types, handlers, after, onAdd }: NodePaletteProps)
       </div>
     </section>
   );
-}
+});
 
 interface ChoiceProps {
   what: string;

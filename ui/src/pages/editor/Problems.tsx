@@ -1,7 +1,8 @@
+import { memo } from "react";
 import type { Shape } from "../../api/types.ts";
 
 /** What the server finds, in the order of the text. */
-export function Problems({ problems, onShow }: { problems: readonly Shape<"Diagnostic">[]; onShow: (line: number, column: number) => void }) {
+export const Problems = memo(({ problems, onShow }: { problems: readonly Shape<"Diagnostic">[]; onShow: (line: number, column: number) => void }) => {
   if (!problems.length) return null;
   return (
     <ul className="editor-problems" aria-label="Problems">
@@ -19,4 +20,4 @@ export function Problems({ problems, onShow }: { problems: readonly Shape<"Diagn
       ))}
     </ul>
   );
-}
+});
