@@ -177,7 +177,7 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
   };
 
   return (
-    <div className="codefield" style={{ "--gutter": `${digits + 2}ch` } as object}>
+    <div className="codefield" style={{ "--gutter": `${digits + 3}ch` } as object}>
       <div className="codefield-lines" aria-hidden="true">
         <div style={{ transform: `translateY(${-sight.top}px)` }}>
           {shown.map((pieces, offset) => {

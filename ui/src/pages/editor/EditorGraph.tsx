@@ -43,7 +43,13 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   const [over, setOver] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const isMoved = useRef(false);
-  const fit = useCallback(() => void flow.fitView({ padding: 0.12, maxZoom: 1 }), [flow]);
+  const about = useRef({ chosen, count: 0 });
+  about.current = { chosen, count: graph.nodes.length };
+  // Names stay readable: of a large graph, the part around the chosen node is shown.
+  const fit = useCallback(() => {
+    const { chosen: id, count } = about.current;
+    void flow.fitView({ padding: 0.12, minZoom: 0.3, maxZoom: 1, ...(id && count > 60 && flow.getNode(id) ? { nodes: [{ id }], maxZoom: 0.8 } : {}) });
+  }, [flow]);
   // It stays where it is while somebody types; more or fewer nodes are brought into sight.
   useEffect(() => {
     const frame = requestAnimationFrame(fit);
