@@ -41,7 +41,6 @@ class Page:
     """Serves the files of the page."""
 
     def __init__(self) -> None:
-        self._folder = FOLDER
         self._files: dict[str, Path] = {}
         self._built = 0
 
@@ -73,12 +72,12 @@ class Page:
     def _look(self) -> dict[str, Path]:
         """The files by their names. Only what is in this table is ever read."""
         try:
-            built = (self._folder / "index.html").stat().st_mtime_ns
+            built = (FOLDER / "index.html").stat().st_mtime_ns
         except OSError:
             return {}
         if built != self._built:
-            found = (path for path in self._folder.rglob("*") if path.is_file())
-            self._files = {path.relative_to(self._folder).as_posix(): path for path in found}
+            found = (path for path in FOLDER.rglob("*") if path.is_file())
+            self._files = {path.relative_to(FOLDER).as_posix(): path for path in found}
             self._built = built
         return self._files
 

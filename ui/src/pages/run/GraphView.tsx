@@ -247,10 +247,10 @@ const Step = memo(({ data: { node } }: NodeProps<FlowNode>) => {
         data-several={node.foreach || undefined}
         data-chosen={chosen === node.id || undefined}
         onClick={() => onChoose(node.id)}
-        aria-label={`${node.id}: ${status}`}
       >
         <span className="node-name">
           <span className="truncate grow">{node.is_output ? "output" : node.id}</span>
+          <span className="visually-hidden">{status}</span>
           {node.child && <Icon name="workflows" />}
           {state && state.attempts > 1 && <span className="node-count">×{state.attempts}</span>}
         </span>
