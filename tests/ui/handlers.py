@@ -36,3 +36,11 @@ def fail() -> None:
 @minuet.task
 def divide(amount: float, by: float) -> float:
     return amount / by
+
+
+@minuet.task
+def complain(ctx: minuet.Context, text: str) -> None:
+    """Fail with a text, and say it everywhere."""
+    ctx.log.warning(text)
+    print(text)
+    raise ValueError(text)

@@ -4,6 +4,7 @@ import type { Approval, LetterGroup, Page } from "../api/types.ts";
 import { useQuery } from "../api/useQuery.ts";
 import { Empty, Failure, Icon, Loading } from "../components/index.ts";
 import { Toasts } from "../components/Toast.tsx";
+import { FirstMinute } from "../first/FirstMinute.tsx";
 import { useCommands } from "../lib/commands.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { Link, matchPath, navigate, usePath } from "../lib/router.tsx";
@@ -45,6 +46,7 @@ export function Shell() {
       <Sidebar path={path} onHelp={() => setOpen("help")} onSearch={() => setOpen("palette")} />
       <main className="main">
         <ConnectionBanner />
+        <FirstMinute path={path} />
         <Boundary key={path}>
           <Suspense fallback={<Loading what="the code of this page" />}>
             <CurrentPage path={path} />

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { useShortcuts } from "../lib/keys.ts";
 
 export interface Column<T> {
@@ -12,6 +12,12 @@ export interface Column<T> {
   cell: (row: T) => ReactNode;
 }
 
+/** Rows that are marked, to do something with all of them. */
+export interface Selection {
+  keys: ReadonlySet<string>;
+  onChange: (keys: ReadonlySet<string>) => void;
+}
+
 interface TableProps<T> {
   columns: readonly Column<T>[];
   rows: readonly T[];
@@ -20,29 +26,59 @@ interface TableProps<T> {
   label: string;
   /** The key of the row that is open beside the table. */
   open?: string | null;
+  selection?: Selection;
 }
 
-/** A table whose rows are chosen with j and k and opened with Enter. */
-export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null }: TableProps<T>) {
+/** As the style sheet has it. */
+const ROW = 36;
+/** Longer tables are drawn as far as they are in sight. */
+const WHOLE_MAX = 120;
+const SPARE = 15;
+
+/** A table whose rows are chosen with j and k, marked with x and opened with Enter. */
+export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, selection }: TableProps<T>) {
   const [chosen, setChosen] = useState<string | null>(open);
+  const anchor = useRef<string | null>(null);
   const body = useRef<HTMLTableSectionElement>(null);
   const at = chosen === null ? -1 : rows.findIndex((row) => keyOf(row) === chosen);
+  const [first, last] = useSight(body, rows.length);
   const move = (step: number): void => {
-    const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
-    if (next) setChosen(keyOf(next));
+    const next = Math.max(0, Math.min(rows.length - 1, at + step));
+    if (!rows[next]) return;
+    setChosen(keyOf(rows[next]));
+    keepInSight(body.current, next);
   };
-  useEffect(() => {
-    body.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
+  const mark = (key: string, isRange: boolean): void => {
+    if (!selection) return;
+    const keys = new Set(selection.keys);
+    const from = isRange && anchor.current !== null ? rows.findIndex((row) => keyOf(row) === anchor.current) : -1;
+    const to = rows.findIndex((row) => keyOf(row) === key);
+    if (from >= 0) for (const row of rows.slice(Math.min(from, to), Math.max(from, to) + 1)) keys.add(keyOf(row));
+    else if (!keys.delete(key)) keys.add(key);
+    anchor.current = key;
+    selection.onChange(keys);
+  };
   useShortcuts([
     { keys: "j", label: `${label}: next`, run: () => move(1) },
     { keys: "k", label: `${label}: previous`, run: () => move(-1) },
     { keys: "Enter", label: `${label}: open`, run: () => at >= 0 && onOpen(rows[at]!) },
+    ...(selection
+      ? [
+          { keys: "x", label: `${label}: mark`, run: () => chosen !== null && at >= 0 && mark(chosen, false) },
+          { keys: "X", label: `${label}: mark up to here`, run: () => chosen !== null && at >= 0 && mark(chosen, true) },
+        ]
+      : []),
   ]);
+  const all = selection !== undefined && rows.length > 0 && rows.every((row) => selection.keys.has(keyOf(row)));
   return (
-    <table className="table" aria-label={label}>
+    <table className="table" aria-label={label} aria-rowcount={rows.length}>
       <thead>
         <tr>
+          {selection && (
+            <th scope="col" className="table-mark">
+              <input type="checkbox" aria-label="Mark all shown" checked={all} onChange={() => selection.onChange(all ? new Set() : new Set(rows.map(keyOf)))} />
+            </th>
+          )}
           {columns.map((column) => (
             <th key={column.id} scope="col" data-align={column.align} data-minor={column.minor || undefined} style={{ width: column.width }}>
               {column.head}
@@ -51,19 +87,38 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null }: T
         </tr>
       </thead>
       <tbody ref={body}>
-        {rows.map((row) => {
+        {first > 0 && <tr className="table-space" style={{ height: first * ROW }} />}
+        {rows.slice(first, last).map((row, offset) => {
           const key = keyOf(row);
           return (
             <tr
               key={key}
               data-key={key}
+              aria-rowindex={first + offset + 1}
               aria-selected={key === chosen}
               onClick={(event) => {
-                if ((event.target as Element).closest("a, button, input")) return;
+                if ((event.target as Element).closest("a, button, input, label")) return;
                 setChosen(key);
-                onOpen(row);
+                if (event.shiftKey && selection) mark(key, true);
+                else onOpen(row);
               }}
             >
+              {selection && (
+                <td className="table-mark">
+                  <label>
+                    <input
+                      type="checkbox"
+                      aria-label="Mark"
+                      checked={selection.keys.has(key)}
+                      onClick={(event) => {
+                        setChosen(key);
+                        mark(key, event.shiftKey);
+                      }}
+                      readOnly
+                    />
+                  </label>
+                </td>
+              )}
               {columns.map((column) => (
                 <td key={column.id} data-align={column.align} data-minor={column.minor || undefined}>
                   {column.cell(row)}
@@ -72,7 +127,48 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null }: T
             </tr>
           );
         })}
+        {last < rows.length && <tr className="table-space" style={{ height: (rows.length - last) * ROW }} />}
       </tbody>
     </table>
   );
+}
+
+const scroller = (body: Element | null): HTMLElement | null => body?.closest<HTMLElement>(".page-body") ?? null;
+
+function keepInSight(body: Element | null, at: number): void {
+  const box = scroller(body);
+  if (!box) return;
+  // The head stays in sight, above the rows.
+  const top = at * ROW;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + 2 * ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * ROW - box.clientHeight;
+}
+
+/** Which rows are in sight of the page's body, with some to spare. */
+function useSight(body: { current: Element | null }, count: number): [number, number] {
+  const [sight, setSight] = useState<[number, number]>([0, WHOLE_MAX]);
+  const isLong = count > WHOLE_MAX;
+  const latest = useRef<[number, number]>(sight);
+  useLayoutEffect(() => {
+    latest.current = sight;
+  });
+  useEffect(() => {
+    const box = isLong ? scroller(body.current) : null;
+    if (!box) return;
+    const look = (): void => {
+      const first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
+      const last = Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE;
+      // Small movements change nothing: the spare rows are there already.
+      if (Math.abs(first - latest.current[0]) > SPARE / 2 || Math.abs(last - latest.current[1]) > SPARE / 2) setSight([first, last]);
+    };
+    look();
+    box.addEventListener("scroll", look, { passive: true });
+    const observer = new ResizeObserver(look);
+    observer.observe(box);
+    return () => {
+      box.removeEventListener("scroll", look);
+      observer.disconnect();
+    };
+  }, [isLong, body]);
+  return isLong ? [Math.min(sight[0], Math.max(0, count - 1)), Math.min(sight[1], count)] : [0, count];
 }

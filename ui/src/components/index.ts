@@ -18,7 +18,7 @@ export { Squares } from "./Squares.tsx";
 export { SplitPane } from "./SplitPane.tsx";
 export { Empty, Failure, Loading } from "./States.tsx";
 export { StatusBadge, StatusDot, statusKey } from "./StatusBadge.tsx";
-export { Table, type Column } from "./Table.tsx";
+export { Table, type Column, type Selection } from "./Table.tsx";
 export { Tabs, type Tab } from "./Tabs.tsx";
 export { Countdown, Duration, Time } from "./Time.tsx";
 export { toast } from "./Toast.tsx";

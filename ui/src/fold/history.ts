@@ -94,6 +94,8 @@ export class History {
   /** Places by the name of their node, hidden ones included. */
   readonly byNode = new Map<string, number[]>();
   readonly segments: Segment[][] = [];
+  /** By place: the place whose event made it ready, the last to arrive at a join; -1: the run itself. */
+  readonly causes: number[] = [];
   /** The state of the run after each event; the first is before all of them. */
   readonly runs: RunState[] = [EMPTY_RUN];
 
@@ -109,6 +111,8 @@ export class History {
   private readonly open: (Segment | null)[] = [];
   private readonly live = new Set<number>();
   private now = 0;
+  /** The place that the event is about. */
+  private origin = -1;
 
   get seq(): number {
     return this.events.length;
@@ -172,6 +176,7 @@ export class History {
     const status = RUN_STATUS[type] ?? before.status;
     const run = status === before.status ? before : { ...before, status };
     const sent = (data.to ?? []) as Sent[];
+    this.origin = -1;
     switch (type) {
       case "run.created":
         return { ...run, plan: data.plan as string, input: event.seq };
@@ -208,6 +213,7 @@ export class History {
     const place = this.placeOf(node, scope);
     const token = this.tokens[place];
     if (!token) return;
+    this.origin = place;
     const next: { -readonly [K in keyof Token]: Token[K] } = { ...token };
     next.state = TOKEN_STATE[type] ?? token.state;
     const taken = (data.taken_ms ?? 0) as number;
@@ -323,12 +329,12 @@ export class History {
         continue;
       }
       const place = this.intern(node, scope);
-      const known = this.joins[place] ?? { need, total, live: 0, skipped: 0, fired: false, sources: {} };
+      const known = this.joins[place] ?? { need, total, live: 0, skipped: 0, fired: false, arrived: null };
       const join = {
         ...known,
         live: known.live + live,
         skipped: known.skipped + 1 - live,
-        sources: counted ? known.sources : { ...known.sources, [source]: live === 1 },
+        arrived: counted ? known.arrived : { source, isLive: live === 1, before: known.arrived },
       };
       const wanted = counted ? need : known.need;
       const fires = !join.fired && (join.live >= wanted || join.live + join.skipped >= join.total);
@@ -340,6 +346,7 @@ export class History {
   private emit(node: string, scope: string, live: boolean, source: string): void {
     const place = this.intern(node, scope);
     this.live.add(place);
+    this.causes[place] = this.origin;
     this.setToken(place, { ...NEW_TOKEN, skip: !live, createdAt: this.now, source });
     this.beginSegment(place, "queued", this.now, 1);
   }

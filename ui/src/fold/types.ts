@@ -59,8 +59,22 @@ export interface Join {
   readonly live: number;
   readonly skipped: number;
   readonly fired: boolean;
-  /** Source node → whether it was live. */
-  readonly sources: Readonly<Record<string, boolean>>;
+  /** What has arrived, the newest first. */
+  readonly arrived: Arrival | null;
+}
+
+/** A source of a join. A chain rather than a map: a join of thousands of sources has as many states. */
+export interface Arrival {
+  readonly source: string;
+  readonly isLive: boolean;
+  readonly before: Arrival | null;
+}
+
+/** Source node → whether it was live. */
+export function sourcesOf(join: Join | null): Map<string, boolean> {
+  const found = new Map<string, boolean>();
+  for (let one = join?.arrived ?? null; one; one = one.before) if (!found.has(one.source)) found.set(one.source, one.isLive);
+  return found;
 }
 
 export interface RunState {
@@ -145,12 +159,24 @@ export interface GraphNode {
   is_terminal: boolean;
   is_output: boolean;
   foreach: boolean;
+  title: string | null;
+  branch: { type: string; rules: unknown[]; default: string[] } | null;
+  loop: { condition: string; max_iterations: number; entry: string } | null;
+  /** The workflow that it starts. */
+  child: string | null;
+  /** As it was written, with templates. */
+  config: unknown;
+  queue: string;
+  max_attempts: number;
+  has_compensator: boolean;
 }
 
 export interface GraphEdge {
   from: string;
   to: string;
   roles: string[];
+  rules: { rule: number; condition: string }[];
+  is_default: boolean;
 }
 
 export interface Graph {

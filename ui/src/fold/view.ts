@@ -17,6 +17,7 @@ import type {
   Token,
   Waiting,
 } from "./types.ts";
+import { sourcesOf } from "./types.ts";
 
 /** Which of several instances a node shows: the one whose status comes first here. */
 const ATTENTION: readonly NodeStatus[] = [
@@ -37,12 +38,21 @@ export const isOver = (status: string): boolean => TERMINAL.has(status);
 export type IsHeld = (place: number) => boolean;
 const nobody: IsHeld = () => false;
 
+/** The items of a foreach: how many have which status, and of each scope the one that it shows. */
+interface Items {
+  total: number;
+  counts: Partial<Record<NodeStatus, number>>;
+  groups: Map<string, { place: number; status: NodeStatus; started: boolean }>;
+}
+
 export class View {
   readonly nodes = new Map<string, NodeState>();
   private readonly byId = new Map<string, GraphNode>();
   private readonly below = new Map<string, string[]>();
   private readonly above = new Map<string, string[]>();
   private status = "";
+  /** By place of an item: the scope of its foreach. */
+  private readonly outer: string[] = [];
 
   readonly graph: Graph;
   readonly cursor: Cursor;
@@ -93,12 +103,18 @@ export class View {
     return changed;
   }
 
-  /** All instances of a node, in the order of their scopes; of a foreach, its items. */
-  instances(id: string, isHeld: IsHeld = nobody): InstanceState[] {
-    const node = this.byId.get(id);
-    if (!node) return [];
-    const items = node.foreach ? this.show(`${id}$item`, isHeld) : [];
-    return items.length ? items : node.foreach ? this.asOne(node, isHeld) : this.show(id, isHeld);
+  /** The places of all instances of a node, in the order of their scopes; of a foreach, of its items. */
+  places(id: string): number[] {
+    const { history, tokens } = this.cursor;
+    const reached = (name: string): number[] => (history.byNode.get(name) ?? []).filter((place) => tokens[place]);
+    const items = this.byId.get(id)?.foreach ? reached(`${id}$item`) : [];
+    return items.length ? items : reached(id);
+  }
+
+  /** The instance at a place; null: it has not been reached. */
+  at(place: number, isHeld: IsHeld = nobody): InstanceState | null {
+    const token = this.cursor.tokens[place];
+    return token ? this.instance(place, token, isHeld) : null;
   }
 
   private show(name: string, isHeld: IsHeld): InstanceState[] {
@@ -128,20 +144,11 @@ export class View {
   }
 
   /** A node with a foreach in each of its scopes: its list, its items and their gathering. */
-  private asOne(node: GraphNode, isHeld: IsHeld): InstanceState[] {
+  private asOne(node: GraphNode, items: Items, isHeld: IsHeld): InstanceState[] {
     const found = new Map<string, InstanceState>();
     for (const one of this.show(`${node.id}$items`, isHeld)) found.set(encodeScope(one.scope), { ...one, event: 0 });
-    const groups = new Map<string, { shown: InstanceState; started: boolean }>();
-    for (const one of this.show(`${node.id}$item`, isHeld)) {
-      const key = encodeScope(one.scope.slice(0, -1));
-      const group = groups.get(key);
-      if (!group) groups.set(key, { shown: one, started: one.startedAt !== null });
-      else {
-        group.started ||= one.startedAt !== null;
-        if (RANK[one.status] < RANK[group.shown.status]) group.shown = one;
-      }
-    }
-    for (const [key, { shown, started }] of groups) {
+    for (const [key, { place, started }] of items.groups) {
+      const shown = this.instance(place, this.cursor.tokens[place]!, isHeld);
       const listed = found.get(key) ?? shown;
       const idle = shown.status === "QUEUED" || shown.status === "COMPLETED";
       const status = idle && started ? "RUNNING" : shown.status;
@@ -163,20 +170,45 @@ export class View {
     return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
   }
 
+  /** All items of a foreach, without an object for each: there may be many, and each event asks again. */
+  private survey(name: string, isHeld: IsHeld): Items {
+    const { history, tokens } = this.cursor;
+    const found: Items = { total: 0, counts: {}, groups: new Map() };
+    for (const place of history.byNode.get(name) ?? []) {
+      const token = tokens[place];
+      if (!token) continue;
+      const status = statusOf(token, () => isHeld(place));
+      found.total++;
+      found.counts[status] = (found.counts[status] ?? 0) + 1;
+      const key = (this.outer[place] ??= encodeScope(decodeScope(history.places[place]!.scope).slice(0, -1)));
+      const group = found.groups.get(key);
+      const started = token.startedAt !== null;
+      if (!group) found.groups.set(key, { place, status, started });
+      else {
+        group.started ||= started;
+        if (RANK[status] < RANK[group.status]) {
+          group.place = place;
+          group.status = status;
+        }
+      }
+    }
+    return found;
+  }
+
   private summarize(node: GraphNode, isHeld: IsHeld): NodeState | null {
-    const own = node.foreach ? this.asOne(node, isHeld) : this.show(node.id, isHeld);
+    const items = node.foreach ? this.survey(`${node.id}$item`, isHeld) : null;
+    const own = items ? this.asOne(node, items, isHeld) : this.show(node.id, isHeld);
     if (own.length === 0) return null;
     const chosen = this.choose(node, own);
     const latest = own.findLast((one) => one.event > 0);
-    const items = node.foreach ? this.show(`${node.id}$item`, isHeld) : [];
-    const shown = items.length ? items : own;
-    const counts: Partial<Record<NodeStatus, number>> = {};
-    if (shown.length > 1 || node.foreach) for (const one of shown) counts[one.status] = (counts[one.status] ?? 0) + 1;
+    const instances = items?.total || own.length;
+    const counts: Partial<Record<NodeStatus, number>> = items?.total ? items.counts : {};
+    if (!items?.total && (own.length > 1 || items)) for (const one of own) counts[one.status] = (counts[one.status] ?? 0) + 1;
     return {
       ...chosen,
       id: node.id,
       event: latest?.event ?? 0,
-      instances: shown.length,
+      instances,
       counts,
       join: this.joinOf(node, chosen.scope),
       undo: this.undoOf(node.id, isHeld),
@@ -207,7 +239,7 @@ export class View {
   private decidedSkips(reached: Map<string, NodeState>): Set<string> {
     const decided = new Set<string>();
     for (const [id, node] of reached) {
-      if (node.status === "SKIPPED" && this.instances(id).every((one) => one.status === "SKIPPED")) decided.add(id);
+      if (node.status === "SKIPPED" && this.places(id).every((place) => statusOf(this.cursor.tokens[place]!, () => false) === "SKIPPED")) decided.add(id);
     }
     const found = new Set<string>();
     const waiting = [...decided].flatMap((id) => this.below.get(id) ?? []);
@@ -215,9 +247,9 @@ export class View {
       const id = waiting.pop()!;
       const node = this.byId.get(id);
       if (!node || found.has(id) || reached.has(id) || this.isInEach(node)) continue;
-      const arrived = this.joinOf(node, node.nest.map(() => 0))?.sources ?? {};
+      const arrived = sourcesOf(this.joinOf(node, node.nest.map(() => 0)));
       const sources = this.above.get(id) ?? [];
-      if (sources.every((one) => (one in arrived ? !arrived[one] : decided.has(one)))) {
+      if (sources.every((one) => (arrived.has(one) ? !arrived.get(one) : decided.has(one)))) {
         found.add(id);
         decided.add(id);
         waiting.push(...(this.below.get(id) ?? []));

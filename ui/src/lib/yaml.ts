@@ -1,6 +1,6 @@
 /** A JSON value as YAML, as people write it. */
 
-const PLAIN = /^[A-Za-z_][\w ./()-]*[\w)]$|^[A-Za-z_]$/;
+const PLAIN = /^[A-Za-z_](?:[\w ./()-]|:(?=\S))*[\w).]$|^[A-Za-z_]$/;
 const RESERVED = /^(true|false|null|yes|no|on|off|y|n|nan|inf)$/i;
 
 export function toYaml(value: unknown): string {

@@ -1,27 +1,42 @@
 import { useDeferredValue, useMemo, useState } from "react";
-import { Icon, Json, Rows, SplitPane, Time, Button } from "../../components/index.ts";
+import { Button, CopyButton, Icon, Json, Rows, SplitPane, Time } from "../../components/index.ts";
 import { authorOf, decodeScope, showScope } from "../../fold/scope.ts";
 import type { RunEvent } from "../../fold/types.ts";
-import { showDuration } from "../../lib/format.ts";
+import { showCount, showDuration } from "../../lib/format.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
 
-/** Every event, with search; each has an address of its own. */
+/** An event, or the events of one node together. */
+type HistoryRow = { event: RunEvent; isInner: boolean } | { name: string; events: RunEvent[]; isOpen: boolean };
+
+/** Every event, raw or by node, with search; each has an address of its own. */
 export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: number | null) => void }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useQueryParam("find");
   const [chosen, setChosen] = useQueryParam("event");
+  const [order, setOrder] = useQueryParam("order");
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const words = useDeferredValue(text.toLowerCase());
-  const { events, begin } = { events: model.history.events, begin: model.history.begin };
+  const { events, begin } = model.history;
   const count = events.length;
-  const shown = useMemo(() => (words ? events.filter((one) => textOf(one).includes(words)) : events.slice()), [events, count, words]);
+  const found = useMemo(() => (words ? events.filter((one) => textOf(one).includes(words)) : events.slice()), [events, count, words]);
+  const rows = useMemo(
+    () => (order === "grouped" ? group(found, opened) : found.map((event): HistoryRow => ({ event, isInner: false }))),
+    [found, order, opened],
+  );
   const event = chosen ? model.event(Number(chosen)) : null;
+  const at = useMemo(() => (event ? rows.findIndex((row) => "event" in row && row.event === event) : -1), [rows, event]);
+  const toggle = (name: string): void => {
+    const next = new Set(opened);
+    if (!next.delete(name)) next.add(name);
+    setOpened(next);
+  };
   const side = event && (
     <div className="section" style={{ display: "grid", gap: 12 }}>
       <div className="row">
-        <h2 className="grow mono">
+        <h2 className="grow mono truncate">
           {event.seq} {event.type}
         </h2>
-        <Button onClick={() => onMove(event.seq)}>Show the run then</Button>
+        <CopyButton text={() => location.href} label="Copy the address of this event" />
         <Button kind="plain" icon="close" aria-label="Close" onClick={() => setChosen("")} />
       </div>
       <p className="muted">
@@ -36,6 +51,15 @@ export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: n
           </>
         )}
       </p>
+      <span className="row">
+        <Button disabled={event.seq <= 1} onClick={() => setChosen(String(event.seq - 1))}>
+          Before
+        </Button>
+        <Button disabled={event.seq >= count} onClick={() => setChosen(String(event.seq + 1))}>
+          After
+        </Button>
+        <Button onClick={() => onMove(event.seq)}>Show the run then</Button>
+      </span>
       <Json value={event.data} label="Data" maxHeight={520} />
     </div>
   );
@@ -46,38 +70,74 @@ export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: n
           <Icon name="search" />
           <input className="field" placeholder="Find in the history: a type, a node, any value" aria-label="Find in the history" value={text} onChange={(change) => setText(change.target.value)} />
         </label>
-        <span className="muted nums">{shown.length} events</span>
+        <button type="button" className="chip" aria-pressed={order === "grouped"} onClick={() => setOrder(order === "grouped" ? "" : "grouped")}>
+          By node
+        </button>
+        <span className="muted nums">{showCount(found.length)} events</span>
       </div>
       <Rows
-        rows={shown}
+        rows={rows}
         height={28}
         label="History"
-        row={(one, top) => (
-          <button
-            key={one.seq}
-            type="button"
-            className="event-row"
-            style={{ top }}
-            data-chosen={chosen === String(one.seq) || undefined}
-            data-later={one.seq > model.cursor.seq || undefined}
-            onClick={() => setChosen(String(one.seq))}
-          >
-            <span className="muted nums">{one.seq}</span>
-            <span className="muted nums">+{showDuration(Date.parse(one.at) - begin)}</span>
-            <span className="event-type truncate">{one.type}</span>
-            <span className="truncate">{summaryOf(one)}</span>
-          </button>
-        )}
+        follow={at < 0 ? null : at}
+        row={(row, top) =>
+          "event" in row ? (
+            <button
+              key={row.event.seq}
+              type="button"
+              className="event-row"
+              style={{ top }}
+              data-chosen={chosen === String(row.event.seq) || undefined}
+              data-later={row.event.seq > model.cursor.seq || undefined}
+              data-inner={row.isInner || undefined}
+              onClick={() => setChosen(String(row.event.seq))}
+            >
+              <span className="muted nums">{row.event.seq}</span>
+              <span className="muted nums">+{showDuration(Date.parse(row.event.at) - begin)}</span>
+              <span className="event-type truncate">{row.event.type}</span>
+              <span className="truncate">{summaryOf(row.event)}</span>
+            </button>
+          ) : (
+            <button key={row.name} type="button" className="event-row" data-group style={{ top }} aria-expanded={row.isOpen} onClick={() => toggle(row.name)}>
+              <span>{row.isOpen ? "▾" : "▸"}</span>
+              <span className="muted nums">+{showDuration(Date.parse(row.events[0]!.at) - begin)}</span>
+              <b className="truncate">{row.name}</b>
+              <span className="truncate muted">
+                {row.events.length === 1 ? "1 event" : `${row.events.length} events`} · {row.events.at(-1)!.type}
+                {row.events.length > 1 && ` · ${showDuration(Date.parse(row.events.at(-1)!.at) - Date.parse(row.events[0]!.at))}`}
+              </span>
+            </button>
+          )
+        }
       />
     </SplitPane>
   );
 }
 
-function summaryOf({ data }: RunEvent): string {
-  const where = typeof data.node === "string" ? authorOf(data.node) + showScope(decodeScope(String(data.scope ?? ""))) : "";
+/** Events of one node together, in the order of their first ones; those of the run itself come first. */
+function group(events: readonly RunEvent[], opened: ReadonlySet<string>): HistoryRow[] {
+  const groups = new Map<string, RunEvent[]>();
+  for (const event of events) {
+    const name = typeof event.data.node === "string" ? authorOf(event.data.node) : "the run";
+    const known = groups.get(name);
+    if (known) known.push(event);
+    else groups.set(name, [event]);
+  }
+  return [...groups].flatMap(([name, own]): HistoryRow[] => {
+    const isOpen = opened.has(name);
+    return [{ name, events: own, isOpen }, ...(isOpen ? own.map((event) => ({ event, isInner: true })) : [])];
+  });
+}
+
+function whereOf({ data }: RunEvent): string {
+  return typeof data.node === "string" ? authorOf(data.node) + showScope(decodeScope(String(data.scope ?? ""))) : "";
+}
+
+function summaryOf(event: RunEvent): string {
+  const { data } = event;
   const error = data.error as { message?: string } | null | undefined;
   const what = error?.message ?? data.reason ?? data.why ?? data.key ?? data.name ?? "";
-  return [where, what].filter(Boolean).join(" · ");
+  return [whereOf(event), what].filter(Boolean).join(" · ");
 }
 
 const texts = new WeakMap<RunEvent, string>();
@@ -85,7 +145,7 @@ const texts = new WeakMap<RunEvent, string>();
 function textOf(event: RunEvent): string {
   let text = texts.get(event);
   if (text === undefined) {
-    text = `${event.type} ${JSON.stringify(event.data)}`.toLowerCase();
+    text = `${event.seq} ${event.type} ${JSON.stringify(event.data)}`.toLowerCase();
     texts.set(event, text);
   }
   return text;

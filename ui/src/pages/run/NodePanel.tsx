@@ -1,13 +1,19 @@
 import type { ReactNode } from "react";
 import { get } from "../../api/client.ts";
-import type { Explanation, LogLine, Page } from "../../api/types.ts";
+import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
-import { Button, CodeBlock, Duration, Json, StatusBadge, StatusDot, Time } from "../../components/index.ts";
-import { showScope } from "../../fold/scope.ts";
-import { shellWord, showCount } from "../../lib/format.ts";
+import { Button, CopyButton, Duration, Json, StatusBadge, Time } from "../../components/index.ts";
+import { encodeScope, showScope } from "../../fold/scope.ts";
+import { sourcesOf, type GraphNode, type InstanceState, type Join } from "../../fold/types.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
+import { ACTIONS, nodeActions, type Asked } from "./actions.ts";
+import { Attempts, Steps } from "./Attempts.tsx";
+import { Children } from "./Children.tsx";
 import { waitName } from "./GraphView.tsx";
+import { Instances } from "./Instances.tsx";
+import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
+import { Why } from "./Why.tsx";
 
 const REASONS: Record<string, string> = {
   all_arrivals_skipped: "everything that leads here was skipped",
@@ -17,184 +23,205 @@ const REASONS: Record<string, string> = {
   withdrawn_by_join: "a join went on without it",
   skipped_by_hand: "somebody skipped it",
 };
-const SHOWN_MAX = 200;
+
+interface PanelProps {
+  model: RunModel;
+  id: string;
+  onAsk: (asked: Asked) => void;
+  onClose: () => void;
+}
 
 /** All about one node, or one of its instances. */
-export function NodePanel({ model, id, onClose }: { model: RunModel; id: string; onClose: () => void }) {
+export function NodePanel({ model, id, onAsk, onClose }: PanelProps) {
   const summary = useNodeState(model, id);
   const [scope, setScope] = useQueryParam("instance");
   const node = model.graph?.nodes.find((one) => one.id === id);
-  if (!node || !summary) return null;
-  const all = summary.instances > 1 || node.foreach ? (model.view?.instances(id, model.isHeld) ?? []) : [];
-  const one = all.find((instance) => instance.scope.join(".") === scope);
+  const view = model.view;
+  if (!node || !summary || !view) {
+    return (
+      <div className="section row">
+        <p className="grow muted">There is no node {id} in this run.</p>
+        <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
+      </div>
+    );
+  }
+  const several = summary.instances > 1 || node.foreach;
+  const place = scope && several ? placeOf(model, node, scope) : -1;
+  const one = place < 0 ? null : view.at(place, model.isHeld);
   const state = one ?? summary;
-  const output = state.event ? model.event(state.event)?.data.output : undefined;
-  const wait = state.waiting ? model.event(state.waiting.event)?.data.data : undefined;
-  const token = state.place >= 0 ? model.cursor.tokens[state.place] : undefined;
-  const segments = state.place >= 0 ? model.history.segments[state.place]! : [];
-  const attempts = segments.filter((segment) => segment.kind === "running" && segment.seq <= model.cursor.seq);
   const name = id + (one ? showScope(one.scope) : "");
+  const address = (): string => {
+    const url = new URL(location.href);
+    url.searchParams.set("node", id);
+    return url.href;
+  };
   return (
     <div>
       <div className="section">
         <div className="row">
+          {one && <Button kind="plain" icon="back" aria-label="All instances" onClick={() => setScope("")} />}
           <h1 className="truncate grow">{name}</h1>
           <StatusBadge status={state.status} />
+          <CopyButton text={address} label="Copy the address of this view" />
           <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
         </div>
-        <dl className="facts" style={{ marginTop: 8 }}>
-          <dt>Type</dt>
-          <dd>
-            {node.type}
-            {node.handler && <> · <code>{node.handler}</code></>}
-          </dd>
-          {state.reason && (
-            <>
-              <dt>Because</dt>
-              <dd>{REASONS[state.reason] ?? state.reason}</dd>
-            </>
-          )}
-          {state.startedAt !== null && (
-            <>
-              <dt>Started</dt>
-              <dd>
-                <Time at={state.startedAt} />
-              </dd>
-              <dt>Took</dt>
-              <dd>
-                <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />
-              </dd>
-            </>
-          )}
-          {summary.join && (
-            <>
-              <dt>Arrived</dt>
-              <dd>
-                {summary.join.live} of {summary.join.need || summary.join.total} needed
-                {summary.join.skipped > 0 && `, ${summary.join.skipped} skipped`}: {Object.keys(summary.join.sources).join(", ")}
-              </dd>
-            </>
-          )}
-          {token?.session && (
-            <>
-              <dt>Worker</dt>
-              <dd>
-                <code>{token.session}</code>
-              </dd>
-            </>
-          )}
-          {token?.decidedBy && (
-            <>
-              <dt>Decided</dt>
-              <dd>
-                {token.decided} by {token.decidedBy}
-                {token.decidedWhy && `: ${token.decidedWhy}`}
-              </dd>
-            </>
-          )}
-        </dl>
+        <Facts model={model} node={node} state={state} join={one ? null : summary.join} />
+        <Actions model={model} name={name} state={state} onAsk={onAsk} />
       </div>
-      {state.status !== "COMPLETED" && model.isLive && <Why model={model} name={name} seq={model.history.seq} />}
-      {state.waiting && (
-        <Section title={`Waits for ${waitName(state.waiting)}`}>
-          {state.waiting.kind === "approval" && (
-            <p>
-              <Link to={`/approvals/${encodeURIComponent(`${model.id}:${name}`)}`}>Open the approval</Link>
-            </p>
-          )}
-          {wait != null && <Json value={wait} label="Data" />}
-        </Section>
-      )}
-      {state.error && (
-        <Section title="Error">
-          <p className="run-error" style={{ marginBottom: 8 }}>
-            {String(state.error.message ?? state.error.code ?? "")}
-          </p>
-          <Json value={state.error} label="Error" />
-        </Section>
-      )}
-      {state.event > 0 && (
+      {state.status !== "COMPLETED" && model.isLive && <Why model={model} name={name} />}
+      <Waits model={model} name={name} state={state} onAsk={onAsk} />
+      {node.child && <Children model={model} node={id} scope={one ? one.scope : null} />}
+      {several && !one && <Instances model={model} id={id} onChoose={setScope} />}
+      {(one || !several) && <Details model={model} node={node} name={name} state={state} />}
+      {several && !one && state.event > 0 && (
         <Section title="Output">
-          <Json value={output} label={`Event ${state.event}`} maxHeight={420} />
+          <Json value={model.event(state.event)?.data.output} label={`Event ${state.event}`} maxHeight={420} />
         </Section>
       )}
-      {token?.notes && token.notes.length > 0 && (
-        <Section title="How it decided">
-          <Json value={token.notes} label="Rules" />
-        </Section>
-      )}
-      {attempts.length > 0 && (
-        <Section title={`Attempts: ${attempts.length}`}>
-          {attempts.map((attempt) => (
-            <div key={attempt.seq} className="row">
-              <StatusDot status={attempt.failed ? "failed" : "completed"} />
-              <span className="nums">{attempt.attempt}</span>
-              <span className="grow">
-                <Time at={attempt.from} />
-              </span>
-              <Duration ms={attempt.to === null ? null : attempt.to - attempt.from} />
-            </div>
-          ))}
-        </Section>
-      )}
-      {all.length > 1 && (
-        <Section title={`Instances: ${showCount(all.length)}`}>
-          {one && (
-            <button type="button" className="chip" onClick={() => setScope("")}>
-              All of them
-            </button>
-          )}
-          {all.slice(0, SHOWN_MAX).map((instance) => (
-            <button key={instance.place} type="button" className="sidebar-button" onClick={() => setScope(instance.scope.join("."))}>
-              <StatusDot status={instance.status} />
-              {showScope(instance.scope)}
-              <span className="grow" />
-              {instance.startedAt !== null && instance.endedAt !== null && <Duration ms={instance.endedAt - instance.startedAt} />}
-            </button>
-          ))}
-          {all.length > SHOWN_MAX && <p className="muted">and {showCount(all.length - SHOWN_MAX)} more</p>}
-        </Section>
-      )}
-      <Logs model={model} name={name} seq={state.event} />
+      <Logs model={model} name={name} isRunning={state.status === "RUNNING"} seq={state.event} />
     </div>
   );
 }
 
-const Section = ({ title, children }: { title: string; children: ReactNode }) => (
+function placeOf(model: RunModel, node: GraphNode, scope: string): number {
+  const text = encodeScope(scope.split(".").map(Number));
+  const item = node.foreach ? model.history.placeOf(`${node.id}$item`, text) : -1;
+  return item >= 0 ? item : model.history.placeOf(node.id, text);
+}
+
+/** What the instance route knows: what it was given, what came out, its attempts and steps. */
+function Details({ model, node, name, state }: { model: RunModel; node: GraphNode; name: string; state: InstanceState }) {
+  const key = state.place < 0 ? null : `${name} ${state.status} ${state.attempts} ${state.event}`;
+  const { data } = useQuery(key, (signal) => get<Shape<"InstanceDetails">>("/runs/{run_id}/nodes/{node}/attempts", { path: { run_id: model.id, node: name }, signal }));
+  const notes = model.cursor.tokens[state.place]?.notes;
+  return (
+    <>
+      {state.error && (
+        <Section title="Error">
+          <p className="run-error">{String(state.error.message ?? state.error.code ?? "")}</p>
+          {causesOf(state.error).map((cause, at) => (
+            <p key={at} className="muted">
+              because of {cause}
+            </p>
+          ))}
+          <Json value={state.error} label="Error" />
+        </Section>
+      )}
+      {data && data.attempts.length > 0 && state.status !== "SKIPPED" && <Attempts model={model} attempts={data.attempts} />}
+      {data && data.result.steps.length > 0 && <Steps steps={data.result.steps} />}
+      {data?.given && (
+        <Section title="Input">
+          <Json value={data.given} label="What it was given" maxHeight={300} />
+          {node.config != null && (
+            <details>
+              <summary>As it was written</summary>
+              <Json value={node.config} label="With templates" />
+            </details>
+          )}
+        </Section>
+      )}
+      {state.event > 0 && (
+        <Section title="Output">
+          <Json value={model.event(state.event)?.data.output} label={`Event ${state.event}`} maxHeight={420} />
+        </Section>
+      )}
+      {notes && notes.length > 0 && (
+        <Section title="How it decided">
+          <Json value={notes} label="Rules" />
+        </Section>
+      )}
+      {data && (
+        <Section title="Idempotency key">
+          <span className="row">
+            <code className="truncate grow">{data.idempotency_key}</code>
+            <CopyButton text={data.idempotency_key} />
+          </span>
+        </Section>
+      )}
+    </>
+  );
+}
+
+function Facts({ model, node, state, join }: { model: RunModel; node: GraphNode; state: InstanceState; join: Join | null }) {
+  const token = state.place >= 0 ? model.cursor.tokens[state.place] : undefined;
+  const facts: [string, ReactNode][] = [["Type", node.handler ? <>{node.type} · <code>{node.handler}</code></> : node.type]];
+  if (node.loop) facts.push(["Loop", <>back to {node.loop.entry} while <code>{node.loop.condition}</code>, {node.loop.max_iterations} times at most</>]);
+  if (state.reason) facts.push(["Because", REASONS[state.reason] ?? state.reason]);
+  if (state.startedAt !== null) {
+    facts.push(["Started", <Time at={state.startedAt} />]);
+    facts.push(["Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
+  }
+  if (join) {
+    const sources = [...sourcesOf(join)].slice(0, 20).map(([source, isLive]) => (isLive ? source : `${source} (skipped)`));
+    facts.push(["Arrived", `${join.live} of ${join.need || join.total} needed${join.skipped ? `, ${join.skipped} skipped` : ""}${sources.length ? `: ${sources.join(", ")}` : ""}`]);
+  }
+  if (node.queue && node.queue !== "default") facts.push(["Queue", <code>{node.queue}</code>]);
+  if (token?.session) facts.push(["Worker", <code>{token.session}</code>]);
+  if (token?.decidedBy || token?.decided) facts.push(["Decided", `${token.decided}${token.decidedBy ? ` by ${token.decidedBy}` : ""}${token.decidedWhy ? `: ${token.decidedWhy}` : ""}`]);
+  return (
+    <dl className="facts">
+      {facts.map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Actions({ model, name, state, onAsk }: { model: RunModel; name: string; state: InstanceState; onAsk: (asked: Asked) => void }) {
+  if (!model.isLive) return null;
+  const offered = nodeActions(model.history.run.status, state.status);
+  if (offered.length === 0) return null;
+  return (
+    <div className="row node-actions">
+      {offered.map((action) => (
+        <Button key={action} onClick={() => onAsk({ action, node: name })}>
+          {ACTIONS[action].does}…
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+function Waits({ model, name, state, onAsk }: { model: RunModel; name: string; state: InstanceState; onAsk: (asked: Asked) => void }) {
+  const { waiting } = state;
+  if (!waiting) return null;
+  const data = model.event(waiting.event)?.data.data;
+  return (
+    <Section title={`Waits for ${waitName(waiting)}`}>
+      <p className="muted">
+        since <Time at={waiting.since} />
+        {waiting.until !== null && (
+          <>
+            , until <Time at={waiting.until} />
+          </>
+        )}
+      </p>
+      {waiting.kind === "approval" && <Link to={`/approvals/${encodeURIComponent(`${model.id}:${name}`)}`}>Open the approval</Link>}
+      {waiting.kind === "signal" && model.isLive && <Button onClick={() => onAsk({ action: "signal", node: name, name: waiting.key })}>Send the signal…</Button>}
+      {data != null && <Json value={data} label="Data" />}
+    </Section>
+  );
+}
+
+export const Section = ({ title, children }: { title: ReactNode; children: ReactNode }) => (
   <section className="section">
     <h3>{title}</h3>
     {children}
   </section>
 );
 
-/** Why it has not run, or is in its state: in the server's words. */
-function Why({ model, name, seq }: { model: RunModel; name: string; seq: number }) {
-  const path = { run_id: model.id, node: name };
-  const { data } = useQuery(`${name} ${seq}`, (signal) => get<Explanation>("/runs/{run_id}/why/{node}", { path, signal }));
-  if (!data) return null;
-  return (
-    <Section title="Why">
-      <p>{data.summary}</p>
-      {data.reasons.length > 0 && (
-        <ul>
-          {data.reasons.map((reason) => (
-            <li key={reason} className="muted">
-              {reason}
-            </li>
-          ))}
-        </ul>
-      )}
-      <CodeBlock text={`minuet runs why ${model.id} ${shellWord(name)}`} />
-    </Section>
-  );
-}
-
-function Logs({ model, name, seq }: { model: RunModel; name: string; seq: number }) {
-  const { data } = useQuery(`${name} ${seq}`, (signal) => get<Page<LogLine>>("/runs/{run_id}/logs", { path: { run_id: model.id }, query: { node: name }, signal }));
-  if (!data?.items.length) return null;
-  return (
-    <Section title="Logs">
-      <CodeBlock text={data.items.map((line) => `${line.at.slice(11, 23)} ${line.level.padEnd(8)} ${line.text}`).join("\n")} />
-    </Section>
-  );
+/** What an error says about its causes, the nearest first. */
+export function causesOf(error: Record<string, unknown>): string[] {
+  const found: string[] = [];
+  for (let one = error.cause; one && found.length < 8; one = typeof one === "object" ? (one as Record<string, unknown>).cause : null) {
+    if (typeof one === "string") found.push(one);
+    else {
+      const { type, message, code } = one as Record<string, unknown>;
+      found.push([type ?? code, message].filter(Boolean).join(": "));
+    }
+  }
+  return found;
 }

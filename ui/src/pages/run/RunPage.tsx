@@ -1,12 +1,13 @@
-import { useCallback, useEffect } from "react";
-import { post } from "../../api/client.ts";
+import { useCallback, useEffect, useRef, useState } from "react";
 import type { RunRow } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.ts";
-import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, StatusBadge, Tabs, Time, toast } from "../../components/index.ts";
-import type { ApiPath } from "../../api/types.ts";
+import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, StatusBadge, Tabs, Time, type IconName } from "../../components/index.ts";
+import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
 import "../runs/runs.css";
+import { ActionPanel } from "./ActionPanel.tsx";
+import { ACTIONS, runActions, twinOf, type ActionName, type Asked } from "./actions.ts";
 import { GraphView } from "./GraphView.tsx";
 import { HistoryView } from "./HistoryView.tsx";
 import { useRunModel, type RunModel } from "./model.ts";
@@ -16,41 +17,49 @@ import { Slider } from "./Slider.tsx";
 import { TimelineView } from "./TimelineView.tsx";
 
 const TABS = ["graph", "timeline", "history", "data"] as const;
+/** Browsers do not let an address change with every frame. */
+const ADDRESS_PAUSE = 250;
 
 export default function RunPage({ params }: PageProps) {
   const model = useRunModel(params.id!);
   const [tab, setTab] = useQueryParam("tab", "graph");
   const [node, setNode] = useQueryParam("node");
-  const [at, setAt] = useQueryParam("at");
+  const [, setInstance] = useQueryParam("instance");
+  const [asked, setAsked] = useState<Asked | null>(null);
   const ready = model.history.seq > 0 && model.graph !== null;
-  useEffect(() => {
-    if (ready) model.show(at ? Number(at) : null);
-  }, [ready, model, at]);
-  const move = useCallback(
-    (next: number | null) => {
-      model.show(next);
-      setAt(next === null ? "" : String(next));
+  const move = useMoment(model, ready);
+  const choose = useCallback(
+    (id: string) => {
+      setAsked(null);
+      setInstance("");
+      setNode(id);
     },
-    [model, setAt],
+    [setInstance, setNode],
   );
-  const choose = useCallback((id: string) => setNode(id), [setNode]);
+  const close = (): void => (asked ? setAsked(null) : choose(""));
+  const offered = ready ? runActions(model.history.run.status, canUndo(model)) : [];
   useShortcuts([
     ...TABS.map((name, number) => ({ keys: String(number + 1), label: `Run: ${name}`, run: () => setTab(name) })),
-    { keys: "Escape", label: "Close the panel", run: () => setNode("") },
+    { keys: "Escape", label: "Close the panel", run: close },
   ]);
+  useCommands(offered.map((action) => ({ label: `${ACTIONS[action].title}…`, icon: ICONS[action], run: () => setAsked({ action }) })));
   if (model.error) return <Failure error={model.error} onRetry={() => location.reload()} />;
   if (!ready || !model.row) return <Loading what="the history of this run" />;
   const run = model.cursor.run;
-  const panel = node && tab !== "history" ? <NodePanel model={model} id={node} onClose={() => setNode("")} /> : null;
+  const panel = asked ? (
+    <ActionPanel key={`${asked.action} ${asked.node}`} model={model} asked={asked} onClose={() => setAsked(null)} />
+  ) : node && tab !== "history" ? (
+    <NodePanel model={model} id={node} onAsk={setAsked} onClose={() => choose("")} />
+  ) : null;
   return (
     <div className="page">
       <title>{`${model.row.workflow} ${run.status.toLowerCase()} · Minuet`}</title>
-      <Head model={model} row={model.row} status={run.status} />
+      <Head model={model} row={model.row} status={run.status} offered={offered} onAsk={setAsked} />
       {run.error && (
         <div className="run-alert" role="alert">
           <span className="truncate grow">
             {typeof run.error.node === "string" && (
-              <button type="button" className="chip" onClick={() => setNode(String(run.error!.node).split("$")[0]!)}>
+              <button type="button" className="chip" onClick={() => choose(String(run.error!.node).split("$")[0]!)}>
                 {String(run.error.node).split("$")[0]}
               </button>
             )}{" "}
@@ -85,18 +94,54 @@ export default function RunPage({ params }: PageProps) {
   );
 }
 
-function Head({ model, row, status }: { model: RunModel; row: RunRow; status: string }) {
+/** Move over the events. The address follows when the movement rests, and moves the page when somebody changes it. */
+function useMoment(model: RunModel, ready: boolean): (next: number | null) => void {
+  const [at, setAt] = useQueryParam("at");
+  const written = useRef<string | null>(null);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    if (ready && at !== written.current) model.show(at ? Number(at) : null);
+    written.current = null;
+  }, [ready, model, at]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return useCallback(
+    (next: number | null) => {
+      model.show(next);
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => {
+        written.current = model.at === null ? "" : String(model.at);
+        setAt(written.current);
+      }, ADDRESS_PAUSE);
+    },
+    [model, setAt],
+  );
+}
+
+const ICONS: Record<ActionName, IconName> = {
+  cancel: "stop",
+  pause: "pause",
+  resume: "play",
+  retry: "retry",
+  rollback: "back",
+  signal: "terminal",
+  skip: "close",
+  set_output: "editor",
+  take_back: "back",
+};
+const NOTHING = { why: "", data: "", name: "", to: "", undone: false };
+
+const canUndo = (model: RunModel): boolean => model.graph!.nodes.some((node) => node.has_compensator);
+
+interface HeadProps {
+  model: RunModel;
+  row: RunRow;
+  status: string;
+  offered: ActionName[];
+  onAsk: (asked: Asked) => void;
+}
+
+function Head({ model, row, status, offered, onAsk }: HeadProps) {
   const { history, id } = model;
-  const act = async (path: ApiPath, said: string): Promise<void> => {
-    try {
-      await post(path, { path: { run_id: id }, ifMatch: history.seq });
-      toast(said);
-    } catch (error) {
-      toast((error as Error).message, "failed");
-    }
-  };
-  const now = history.run.status;
-  const isOpen = now === "RUNNING" || now === "PAUSED" || now === "PENDING";
   return (
     <>
       <div className="page-head">
@@ -112,26 +157,17 @@ function Head({ model, row, status }: { model: RunModel; row: RunRow; status: st
         <StatusBadge status={status} />
         {!model.isLive && <StatusBadge status="waiting" label={`as it was after event ${model.cursor.seq}`} />}
         <span className="grow" />
-        {now === "RUNNING" && (
-          <Button icon="pause" twin={`minuet runs pause ${id}`} onClick={() => void act("/runs/{run_id}/pause", "Paused: what runs may finish.")}>
-            Pause
+        {offered.map((action) => (
+          <Button
+            key={action}
+            icon={ICONS[action]}
+            {...(ACTIONS[action].isDanger ? { kind: "danger" as const } : action === "retry" ? { kind: "primary" as const } : {})}
+            twin={twinOf(id, { action }, NOTHING)}
+            onClick={() => onAsk({ action })}
+          >
+            {action === "signal" ? "Signal" : ACTIONS[action].does}
           </Button>
-        )}
-        {now === "PAUSED" && (
-          <Button icon="play" twin={`minuet runs resume ${id}`} onClick={() => void act("/runs/{run_id}/resume", "It goes on.")}>
-            Resume
-          </Button>
-        )}
-        {isOpen && (
-          <Button icon="stop" kind="danger" twin={`minuet runs cancel ${id}`} onClick={() => void act("/runs/{run_id}/cancel", "Cancelled.")}>
-            Cancel
-          </Button>
-        )}
-        {(now === "FAILED" || now === "CANCELLED") && (
-          <Button icon="retry" kind="primary" twin={`minuet runs retry ${id}`} onClick={() => void act("/runs/{run_id}/retry", "What failed runs again.")}>
-            Retry
-          </Button>
-        )}
+        ))}
       </div>
       <div className="run-facts">
         <span>
@@ -147,7 +183,12 @@ function Head({ model, row, status }: { model: RunModel; row: RunRow; status: st
         {row.submitted_by && <span>by {row.submitted_by}</span>}
         {row.parent && (
           <span>
-            child of <Link to={`/runs/${row.parent}?node=${encodeURIComponent(row.parent_node ?? "")}`}>…{row.parent.slice(-8)}</Link>
+            child of <Link to={`/runs/${row.parent}?node=${encodeURIComponent((row.parent_node ?? "").split("$")[0]!)}`}>…{row.parent.slice(-8)}</Link>
+          </span>
+        )}
+        {row.child_count > 0 && (
+          <span>
+            <Link to={`/runs?q=parent:${id}`}>{row.child_count === 1 ? "1 child run" : `${row.child_count} child runs`}</Link>
           </span>
         )}
         {Object.entries(row.tags).map(([name, value]) => (

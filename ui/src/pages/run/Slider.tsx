@@ -48,7 +48,9 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
       />
       <span className="slider-what truncate nums">
         {showCount(at)} / {showCount(last)}{" "}
-        {event && (
+        {model.isLoading ? (
+          <span className="muted">loading…</span>
+        ) : event && (
           <span className="muted">
             <code>{event.type}</code> {where} +{showDuration(model.cursor.time - history.begin)}
           </span>

@@ -8,14 +8,17 @@ import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
 import { Cursor, History } from "../../fold/history.ts";
-import type { Graph, NodeState, RunEvent } from "../../fold/types.ts";
-import { isOver, View, type IsHeld } from "../../fold/view.ts";
+import { decodeScope, showScope } from "../../fold/scope.ts";
+import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
+import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
 import { EventStream } from "../../live/stream.ts";
 
 /** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
 const HELD_PAUSE_SHORT = 120;
+/** Events in one answer: after the first, there is something to see. */
+const PAGE = 5000;
 
 export class RunModel {
   readonly history = new History();
@@ -28,6 +31,10 @@ export class RunModel {
   at: number | null = null;
   /** Since when workers hold which places, as the server said last. */
   held = new Map<number, number>();
+  /** Nodes that a change would concern, and how: what the graph highlights. */
+  marks: ReadonlyMap<string, string> = new Map();
+  /** The history is on its way; what is there is shown already. */
+  isLoading = true;
   version = 0;
 
   private readonly control = new AbortController();
@@ -78,10 +85,27 @@ export class RunModel {
     return this.history.events[seq - 1] ?? null;
   }
 
+  statusAt(place: number): NodeStatus {
+    return statusOf(this.cursor.tokens[place]!, () => this.isHeld(place));
+  }
+
+  /** As people write an instance: `check[2]`. */
+  nameOf(place: number): string {
+    const { author, scope } = this.history.places[place]!;
+    return author + showScope(decodeScope(scope));
+  }
+
   /** Show the run after an event; null: follow it. */
   show(at: number | null): void {
-    this.at = at === null || at >= this.history.seq ? null : Math.max(1, at);
-    this.draw();
+    this.at = at === null || (at >= this.history.seq && !this.isLoading) ? null : Math.max(1, at);
+    this.later();
+  }
+
+  highlight(marks: ReadonlyMap<string, string>): void {
+    const concerned = [...this.marks.keys(), ...marks.keys()];
+    this.marks = marks;
+    this.tell();
+    this.tellNodes(new Set(concerned));
   }
 
   subscribe = (listener: () => void): (() => void) => {
@@ -101,10 +125,12 @@ export class RunModel {
     try {
       const [row] = await Promise.all([get<RunRow>("/runs/{run_id}/summary", { path, signal }), this.loadGraph()]);
       this.row = row;
-      for await (const events of pages<RunEvent>("/runs/{run_id}/events", { path, query: { limit: 10_000 }, signal })) {
+      for await (const events of pages<RunEvent>("/runs/{run_id}/events", { path, query: { limit: PAGE }, signal })) {
         this.history.append(events);
+        this.draw();
       }
-      this.draw();
+      this.isLoading = false;
+      this.show(this.at);
       this.follow();
     } catch (error) {
       if (signal.aborted) return;
@@ -125,6 +151,7 @@ export class RunModel {
         onMessages: (messages) => {
           this.history.append(messages.map((one) => JSON.parse(one.data) as RunEvent));
           this.later();
+          this.askLater(HELD_PAUSE_SHORT);
         },
         onConnection: (state) => report(this, state),
         onRefused: (error) => {
@@ -170,7 +197,6 @@ export class RunModel {
     // A hidden tab has no frames.
     if (document.hidden) this.draw();
     else if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
-    if (!touched.length) this.askLater(HELD_PAUSE_SHORT);
   }
 
   /** Bring everything to the moment that is shown. */
@@ -186,9 +212,13 @@ export class RunModel {
     this.cursor.tokens.forEach((token, place) => {
       if (token?.state === "ready" && !(this.isLive && !this.held.size)) touched.add(this.history.places[place]!.author);
     });
-    const changed = this.view?.update(this.isHeld, touched) ?? [];
+    const changed = this.view?.update(this.isHeld, touched) ?? new Set<string>();
     this.tell();
-    for (const id of changed) for (const one of this.nodeListeners.get(id) ?? []) one();
+    this.tellNodes(changed);
+  }
+
+  private tellNodes(ids: Set<string>): void {
+    for (const id of ids) for (const one of this.nodeListeners.get(id) ?? []) one();
   }
 
   private tell(): void {
@@ -206,6 +236,12 @@ export function useRunModel(id: string): RunModel {
   }, [model]);
   useSyncExternalStore(model.subscribe, () => model.version);
   return model;
+}
+
+/** How a change that somebody thinks about would concern a node; "": not at all. */
+export function useMark(model: RunModel, id: string): string {
+  const subscribe = useCallback((listener: () => void) => model.subscribeNode(id, listener), [model, id]);
+  return useSyncExternalStore(subscribe, () => model.marks.get(id) ?? "");
 }
 
 /** The state of one node: only its changes draw again. */

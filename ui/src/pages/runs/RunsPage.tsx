@@ -1,17 +1,19 @@
-import { useDeferredValue, useMemo, useRef, useState } from "react";
+import { useRef, useState } from "react";
+import { ApiError } from "../../api/client.ts";
 import type { PageProps } from "../../app/routes.ts";
-import type { RunRow } from "../../api/types.ts";
+import type { RunRow, Shape } from "../../api/types.ts";
 import { Button, CodeBlock, Dialog, Duration, Empty, Failure, Icon, Loading, StatusBadge, Table, Time, type Column } from "../../components/index.ts";
-import { matches, parseFilter, withTerm } from "../../filter/parse.ts";
-import { useNow } from "../../lib/clock.ts";
+import { termOf, withTerm } from "../../filter/terms.ts";
 import { useCommands } from "../../lib/commands.ts";
 import { shellWord, showCount } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { savedFilters } from "../../lib/settings.ts";
 import { useStore } from "../../lib/store.ts";
+import { Bulk, BULK, type BulkAction, type Chosen } from "./Bulk.tsx";
 import "./runs.css";
-import { useRuns } from "./useRuns.ts";
+import { Strip } from "./Strip.tsx";
+import { useRuns, type Filter } from "./useRuns.ts";
 
 const QUICK = [
   { label: "All", value: null },
@@ -67,21 +69,29 @@ const COLUMNS: readonly Column<RunRow>[] = [
 ];
 
 export default function RunsPage(_: PageProps) {
-  const [text, setText] = useQueryParam("q");
+  const [q, setQuery] = useQueryParam("q");
+  const [since, setSince] = useQueryParam("since");
+  const [until, setUntil] = useQueryParam("until");
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const [bulk, setBulk] = useState<{ action: BulkAction; chosen: Chosen } | null>(null);
   const search = useRef<HTMLInputElement>(null);
-  const filter = useMemo(() => parseFilter(text), [text]);
-  const asked = useDeferredValue(JSON.stringify([filter.status, filter.workflow, filter.tag, filter.stalled]));
-  const { rows, next, loading, error, more, reload } = useRuns(filter, asked);
-  const usesAge = filter.age.max !== null || filter.age.min !== null;
-  const now = useNow();
-  const shown = useMemo(() => rows.filter((run) => matches(filter, run, usesAge ? now : Date.now())), [rows, filter, usesAge && now]);
+  const filter: Filter = { q, since, until };
+  const { rows, next, searched, loading, error, more, reload } = useRuns(filter);
+  const isNarrow = Boolean(q || since || until);
+  const clear = (): void => {
+    setQuery("");
+    setSince("");
+    setUntil("");
+  };
   useShortcuts([
     { keys: "/", label: "Filter the runs", run: () => search.current?.select() },
-    { keys: "Escape", label: "Clear the filter", run: () => setText("") },
+    { keys: "Escape", label: "Forget the marks, then the filter", run: () => (marked.size ? setMarked(new Set()) : clear()) },
   ]);
   const saved = useStore(savedFilters);
   useCommands(saved.map((one) => ({ label: `Runs: ${one.name}`, icon: "star", run: () => navigate(`/runs?q=${encodeURIComponent(one.text)}`) })));
-  const status = /(?:^|\s)status:(\S*)/.exec(text)?.[1] ?? null;
+  const status = termOf(q, "status");
+  const problems = error instanceof ApiError && error.status === 422 ? (error.problem?.problems ?? [error.message]) : [];
+  const ask = (action: BulkAction): void => setBulk({ action, chosen: marked.size ? { ids: [...marked] } : { q } });
   return (
     <div className="page">
       <div className="page-head">
@@ -92,61 +102,92 @@ export default function RunsPage(_: PageProps) {
             ref={search}
             className="field"
             spellCheck={false}
+            autoCapitalize="off"
             aria-label="Filter"
-            placeholder="status:failed workflow:order age<1h tag:team=web, or any words"
-            value={text}
-            onChange={(event) => setText(event.target.value)}
+            placeholder="status:failed workflow:order age<1h tag:team:web, or any words"
+            value={q}
+            onChange={(event) => setQuery(event.target.value)}
             onKeyDown={(event) => event.key === "Escape" && (event.preventDefault(), event.currentTarget.blur())}
           />
-          {!text && <kbd>/</kbd>}
+          {!q && <kbd>/</kbd>}
         </label>
-        <SaveFilter text={text} />
-        <Button icon="terminal" kind="plain" aria-label="Command line" twin={twinOf(filter)} onClick={reload} title="Load again" />
+        <SaveFilter text={q} />
+        <Button icon="retry" kind="plain" aria-label="Load again" twin={twinOf(filter)} onClick={reload} title="Load again" />
       </div>
+      <Strip
+        filter={filter}
+        onZoom={(from, to) => {
+          setSince(from);
+          setUntil(to);
+        }}
+      />
       <div className="filter-row">
         {QUICK.map(({ label, value }) => (
-          <button key={label} type="button" className="chip" aria-pressed={status === value} onClick={() => setText(withTerm(text, "status", value), true)}>
+          <button key={label} type="button" className="chip" aria-pressed={status === value} onClick={() => setQuery(withTerm(q, "status", value), true)}>
             {value && <span className="dot" data-status={value === "open" ? "running" : value} />}
             {label}
           </button>
         ))}
         {saved.map((one) => (
-          <button key={one.name} type="button" className="chip" aria-pressed={text === one.text} title={one.text} onClick={() => setText(one.text, true)}>
+          <button key={one.name} type="button" className="chip" aria-pressed={q === one.text} title={one.text} onClick={() => setQuery(one.text, true)}>
             <Icon name="star" />
             {one.name}
           </button>
         ))}
         <span className="grow" />
         <span className="muted nums" role="status">
-          {showCount(shown.length)}
+          {showCount(rows.length)}
           {next ? "+" : ""} runs
         </span>
       </div>
-      {filter.problems.map((one) => (
-        <div key={one.text} className="filter-problem" role="alert">
-          <code>{one.text}</code> is not understood: {one.hint}
+      {(marked.size > 0 || (q && rows.length > 0)) && (
+        <div className="bulk-bar" role="toolbar" aria-label="Marked runs">
+          <span className="nums">{marked.size ? `${showCount(marked.size)} marked` : "All that fit"}</span>
+          {BULK.map((action) => (
+            <Button key={action} {...(action === "cancel" || action === "delete" ? { kind: "danger" as const } : {})} onClick={() => ask(action)}>
+              {action[0]!.toUpperCase() + action.slice(1)}…
+            </Button>
+          ))}
+          {marked.size > 0 && (
+            <Button kind="plain" onClick={() => setMarked(new Set())}>
+              Forget the marks
+            </Button>
+          )}
+        </div>
+      )}
+      {problems.map((one) => (
+        <div key={one} className="filter-problem" role="alert">
+          {one}
         </div>
       ))}
-      <div className="page-body">
-        {error && rows.length === 0 ? (
+      <div className="page-body" data-stale={problems.length > 0 || undefined}>
+        {error && rows.length === 0 && problems.length === 0 ? (
           <Failure error={error} onRetry={reload} />
-        ) : shown.length > 0 ? (
+        ) : rows.length > 0 ? (
           <>
-            <Table columns={COLUMNS} rows={shown} keyOf={(run) => run.run_id} onOpen={(run) => navigate(`/runs/${run.run_id}`)} label="Runs" />
-            {next && (
-              <div className="list-foot">
-                <Button onClick={more}>Older runs</Button>
-              </div>
-            )}
+            <Table columns={COLUMNS} rows={rows} keyOf={keyOf} onOpen={open} label="Runs" selection={{ keys: marked, onChange: setMarked }} />
+            <Foot next={next} searched={searched} loading={loading} isNarrow={isNarrow} onMore={more} />
           </>
-        ) : loading ? (
+        ) : loading && !error ? (
           <Loading what="the list of runs" />
-        ) : text ? (
+        ) : isNarrow ? (
           <Empty icon="search" title="No run fits this filter">
-            <p>{next ? "None of the newest ones; there are older ones that were not looked at." : "Runs that fit appear here by themselves."}</p>
+            <p>
+              {next && searched?.back_to ? (
+                <>
+                  Searched back to <Time at={searched.back_to} />; there are older ones that were not looked at.
+                </>
+              ) : (
+                "Runs that fit appear here by themselves."
+              )}
+            </p>
             <span className="row">
-              {next && <Button onClick={more}>Look further</Button>}
-              <Button onClick={() => setText("", true)}>Show all runs</Button>
+              {next && (
+                <Button disabled={loading} onClick={more}>
+                  Search further
+                </Button>
+              )}
+              <Button onClick={clear}>Show all runs</Button>
             </span>
           </Empty>
         ) : (
@@ -156,14 +197,52 @@ export default function RunsPage(_: PageProps) {
           </Empty>
         )}
       </div>
+      {bulk && (
+        <Bulk
+          action={bulk.action}
+          chosen={bulk.chosen}
+          onClose={() => {
+            setBulk(null);
+            setMarked(new Set());
+          }}
+        />
+      )}
     </div>
   );
 }
 
-function twinOf(filter: ReturnType<typeof parseFilter>): string {
-  const parts = ["minuet runs list", ...filter.status.map((one) => `--status ${one}`)];
-  if (filter.workflow) parts.push(`--workflow ${shellWord(filter.workflow)}`);
-  if (filter.tag) parts.push(`--tag ${shellWord(filter.tag)}`);
+const keyOf = (run: RunRow): string => run.run_id;
+const open = (run: RunRow): void => navigate(`/runs/${run.run_id}`);
+
+interface FootProps {
+  next: string | null;
+  searched: Shape<"Searched"> | null;
+  loading: boolean;
+  isNarrow: boolean;
+  onMore: () => void;
+}
+
+function Foot({ next, searched, loading, isNarrow, onMore }: FootProps) {
+  if (!next) return null;
+  return (
+    <div className="list-foot">
+      {isNarrow && searched?.back_to && (
+        <span className="muted">
+          Searched back to <Time at={searched.back_to} />{" "}
+        </span>
+      )}
+      <Button disabled={loading} onClick={onMore}>
+        {isNarrow ? "Search further" : "Older runs"}
+      </Button>
+    </div>
+  );
+}
+
+function twinOf({ q, since, until }: Filter): string {
+  const parts = ["minuet runs list"];
+  if (q) parts.push(`--filter ${shellWord(q)}`);
+  if (since) parts.push(`--since ${shellWord(since)}`);
+  if (until) parts.push(`--until ${shellWord(until)}`);
   return parts.join(" ");
 }
 

@@ -2,110 +2,150 @@
 
 import { useCallback, useEffect, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
-import type { FeedEvent, Page, RunRow } from "../../api/types.ts";
-import { matches, toQuery, type RunFilter } from "../../filter/parse.ts";
+import type { FeedEvent, Page, RunRow, Shape } from "../../api/types.ts";
 import { useFeed } from "../../live/feed.ts";
+import { KEPT_MAX, mergeAsked, mergeFirst, patchRows } from "./list.ts";
 
 const LIMIT = 100;
-/** However long somebody scrolls, the page stays small. */
-const KEPT_MAX = 2000;
-/** Runs that are asked for one by one after their events; if more have changed, the list is loaded again. */
-const SINGLE_MAX = 10;
+/** Runs that are looked at again by their ids, beside the first page. */
+const ASKED_MAX = 40;
+/** Between two answers: however much happens, most of the time is left for those who read. */
+const PAUSE = 300;
+/** Somebody types. */
+const TYPING_PAUSE = 150;
+
+export interface Filter {
+  q: string;
+  since: string;
+  until: string;
+}
+
+type RunPage = Page<RunRow> & { searched: Shape<"Searched"> };
 
 export interface Runs {
   rows: RunRow[];
   next: string | null;
+  searched: Shape<"Searched"> | null;
   loading: boolean;
   error: Error | null;
   more: () => void;
   reload: () => void;
 }
 
-export function useRuns(filter: RunFilter, key: string): Runs {
-  const [rows, setRows] = useState<RunRow[]>([]);
-  const [next, setNext] = useState<string | null>(null);
-  const [loading, setLoading] = useState(true);
-  const [error, setError] = useState<Error | null>(null);
-  const state = useRef({ filter, busy: false, again: false });
-  state.current.filter = filter;
-  const generation = useRef(0);
-
-  /** Load the first page again. What follows it stays, if it is older. */
-  const reload = useCallback(async (fresh = false) => {
-    if (state.current.busy && !fresh) {
-      state.current.again = true;
-      return;
-    }
-    const mine = fresh ? ++generation.current : generation.current;
-    state.current.busy = true;
-    if (fresh) setLoading(true);
-    try {
-      const query = toQuery(state.current.filter);
-      query.set("limit", String(LIMIT));
-      const page = await get<Page<RunRow>>("/runs", { query });
-      if (mine !== generation.current) return;
-      setError(null);
-      setRows((before) => (fresh ? page.items : merge(page.items, before, page.next)));
-      if (fresh) setNext(page.next);
-    } catch (failure) {
-      if (mine === generation.current) setError(failure as Error);
-    } finally {
-      if (mine === generation.current) {
-        state.current.busy = false;
-        setLoading(false);
-        if (state.current.again) {
-          state.current.again = false;
-          setTimeout(() => void reload(), 300);
-        }
-      }
-    }
-  }, []);
-
-  useEffect(() => {
-    void reload(true);
-  }, [key, reload]);
-
-  const more = useCallback(async () => {
-    if (!next) return;
-    const mine = generation.current;
-    const query = toQuery(state.current.filter);
-    query.set("limit", String(LIMIT));
-    query.set("cursor", next);
-    const page = await get<Page<RunRow>>("/runs", { query });
-    if (mine !== generation.current) return;
-    setRows((before) => [...before, ...page.items].slice(0, KEPT_MAX));
-    setNext(page.next);
-  }, [next]);
-
-  const follow = (events: FeedEvent[]): void => {
-    // Only these change what a row shows.
-    const changed = new Set(events.filter((one) => one.type.startsWith("run.")).map((one) => one.run_id));
-    if (changed.size === 0) return;
-    const isNew = events.some((one) => one.type === "run.created");
-    if (isNew || changed.size > SINGLE_MAX) void reload();
-    else for (const id of changed) void refresh(id);
-  };
-
-  const refresh = async (id: string): Promise<void> => {
-    const row = await get<RunRow>("/runs/{run_id}/summary", { path: { run_id: id } }).catch(() => null);
-    if (!row) return;
-    setRows((before) => {
-      const at = before.findIndex((one) => one.run_id === id);
-      const fits = matches(state.current.filter, row, Date.now());
-      if (at < 0) return fits ? [...before, row].sort(newest) : before;
-      if (before[at]!.seq > row.seq) return before;
-      return fits ? before.with(at, row) : before.toSpliced(at, 1);
-    });
-  };
-
-  useFeed({ onEvents: follow, onReset: () => void reload() });
-  return { rows, next, loading, error, more: () => void more(), reload: () => void reload(true) };
+interface State {
+  rows: RunRow[];
+  next: string | null;
+  searched: Shape<"Searched"> | null;
+  loading: boolean;
+  error: Error | null;
 }
 
-const newest = (a: RunRow, b: RunRow): number => (a.run_id < b.run_id ? 1 : -1);
+const EMPTY: State = { rows: [], next: null, searched: null, loading: true, error: null };
 
-function merge(first: RunRow[], before: RunRow[], next: string | null): RunRow[] {
-  if (next === null) return first;
-  const last = first.at(-1)?.run_id ?? "";
-  return [...first, ...before.filter((one) => one.run_id < last)].slice(0, KEPT_MAX);
+export function useRuns(filter: Filter): Runs {
+  const [state, setState] = useState(EMPTY);
+  const live = useRef({ filter, rows: state.rows, generation: 0, busy: false, stale: new Set<string>(), isNew: false, timer: undefined as ReturnType<typeof setTimeout> | undefined });
+  const mine = live.current;
+  mine.filter = filter;
+  mine.rows = state.rows;
+
+  const ask = useCallback((more: Record<string, string | null> = {}, words = "") => {
+    const { q, since, until } = live.current.filter;
+    const text = `${q} ${words}`.trim();
+    return get<RunPage>("/runs", { query: { q: text || null, since: since || null, until: until || null, limit: LIMIT, ...more } });
+  }, []);
+
+  /** Everything from the beginning. */
+  const load = useCallback(async () => {
+    const generation = ++live.current.generation;
+    live.current.stale.clear();
+    setState((before) => ({ ...before, loading: true }));
+    try {
+      const page = await ask();
+      if (generation !== live.current.generation) return;
+      setState({ rows: page.items, next: page.next, searched: page.searched, loading: false, error: null });
+    } catch (error) {
+      if (generation === live.current.generation) setState((before) => ({ ...before, loading: false, error: error as Error }));
+    }
+  }, [ask]);
+
+  /** What has changed since: the first page, and the changed ones of those below. */
+  const refresh = useCallback(async () => {
+    const own = live.current;
+    const { generation } = own;
+    const begun = performance.now();
+    own.busy = true;
+    const stale = own.stale;
+    const isNew = own.isNew;
+    own.stale = new Set();
+    own.isNew = false;
+    const firstEnd = own.rows[LIMIT - 1]?.run_id ?? "";
+    const below = own.rows.filter((row) => row.run_id < firstEnd && stale.has(row.run_id)).slice(0, ASKED_MAX);
+    const asked = new Set(below.map((row) => row.run_id));
+    try {
+      const first = isNew || stale.size > asked.size ? await ask() : null;
+      const checked = asked.size ? await ask({}, `run:${[...asked].join(",")}`) : null;
+      if (generation !== own.generation) return;
+      setState((before) => {
+        const merged = first ? mergeFirst(first.items, before.rows, first.next) : before.rows;
+        return { ...before, error: null, rows: checked ? mergeAsked(merged, asked, checked.items) : merged };
+      });
+    } catch (error) {
+      if (generation === own.generation) setState((before) => ({ ...before, error: error as Error }));
+    } finally {
+      own.busy = false;
+      if (own.stale.size || own.isNew) schedule(Math.max(PAUSE, 3 * (performance.now() - begun)));
+    }
+  }, [ask]);
+
+  const schedule = (pause: number): void => {
+    if (mine.busy) return;
+    mine.timer ??= setTimeout(() => {
+      mine.timer = undefined;
+      void refresh();
+    }, pause);
+  };
+
+  const first = useRef(true);
+  useEffect(() => {
+    const timer = setTimeout(() => void load(), first.current ? 0 : TYPING_PAUSE);
+    first.current = false;
+    return () => clearTimeout(timer);
+  }, [filter.q, filter.since, filter.until, load]);
+  useEffect(
+    () => () => {
+      clearTimeout(mine.timer);
+      mine.timer = undefined;
+    },
+    [mine],
+  );
+
+  const more = useCallback(async () => {
+    const { generation } = live.current;
+    if (!state.next) return;
+    setState((before) => ({ ...before, loading: true }));
+    try {
+      const page = await ask({ cursor: state.next });
+      if (generation !== live.current.generation) return;
+      setState((before) => ({ ...before, rows: [...before.rows, ...page.items].slice(0, KEPT_MAX), next: page.next, searched: page.searched, loading: false }));
+    } catch (error) {
+      setState((before) => ({ ...before, loading: false, error: error as Error }));
+    }
+  }, [ask, state.next]);
+
+  const follow = (events: FeedEvent[]): void => {
+    let changed = false;
+    for (const event of events) {
+      // Only these change what a row shows.
+      if (!event.type.startsWith("run.")) continue;
+      changed = true;
+      if (event.type === "run.created") mine.isNew = true;
+      else mine.stale.add(event.run_id);
+    }
+    if (!changed) return;
+    if (!mine.filter.q) setState((before) => ({ ...before, rows: patchRows(before.rows, events) }));
+    schedule(PAUSE);
+  };
+  useFeed({ onEvents: follow, onReset: () => void load() });
+  return { ...state, more: () => void more(), reload: () => void load() };
 }

@@ -1,0 +1,48 @@
+"""Accessibility: axe finds nothing serious on any page, in either theme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from ..api.conftest import Serve
+from . import handlers
+from .conftest import PATIENCE_MS
+from .crowd import crowd, paths
+
+RUN = """() => axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+    resultTypes: ["violations"],
+})"""
+
+
+@pytest.mark.usefixtures("node")
+async def test_nothing_serious_is_found(
+    serve: Serve, browser: Browser, root: Path, tmp_path: Path
+) -> None:
+    found: dict[str, set[str]] = {}
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await crowd(site)
+        for theme in ("light", "dark"):
+            # The policy of the page would not let axe in.
+            context = await browser.new_context(
+                bypass_csp=True, color_scheme=theme, reduced_motion="reduce"
+            )
+            context.set_default_timeout(PATIENCE_MS)
+            page = await context.new_page()
+            await page.add_init_script(path=root / "ui/node_modules/axe-core/axe.min.js")
+            for path in paths(run):
+                await page.goto(f"{site.url}/ui{path}")
+                await expect(page.locator(".spinner")).to_have_count(0)
+                await expect(page.locator("main")).not_to_be_empty()
+                report: dict[str, Any] = await page.evaluate(RUN)
+                for one in report["violations"]:
+                    if one["impact"] in ("serious", "critical"):
+                        for node in one["nodes"]:
+                            place = f"{theme} {path.replace(run, 'RUN')[:50]} {node['target']}"
+                            found.setdefault(one["id"], set()).add(place)
+            await context.close()
+    assert not found

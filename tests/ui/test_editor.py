@@ -1,0 +1,149 @@
+"""The editor in a browser: text and graph side by side, from the first letter to a new version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.async_api import Locator, Page, expect
+
+from ..api.conftest import Serve
+from . import handlers
+
+ORDER = """\
+# What the shop does.
+name: shop
+input:
+  type: object
+  required: [amount]
+  properties:
+    amount: {type: integer, examples: [7]}
+nodes:
+  - id: charge # by card
+    handler: say
+    config: {value: "{{ input.amount }}"}
+  - {id: ship, type: noop}
+"""
+
+
+def field(page: Page) -> Locator:
+    return page.get_by_label("Document", exact=True)
+
+
+async def test_a_workflow_is_written_tried_and_deployed(
+    serve: Serve, page: Page, tmp_path: Path
+) -> None:
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        await page.goto(f"{site.url}/ui/editor")
+        state = page.locator(".editor-state")
+        await expect(state).to_have_text("Valid")
+        text = field(page)
+
+        # Typing: lines are indented, fields and values offered.
+        await text.focus()
+        await page.keyboard.press("Control+End")
+        await page.keyboard.type("  - id: second\nty")
+        offered = page.get_by_role("listbox", name="What fits here")
+        await expect(offered.get_by_role("option").first).to_contain_text("type")
+        await page.keyboard.press("Enter")
+        await expect(offered).to_contain_text("human")
+        await page.keyboard.type("noo")
+        await page.keyboard.press("Tab")
+        assert (await text.input_value()).endswith("  - id: second\n    type: noop")
+        nodes = page.locator(".editor-node")
+        await expect(nodes).to_have_count(2)
+
+        # Drawing changes the text, and can be undone like typing.
+        await page.drag_and_drop('.node-choice:has(:text-is("Wait"))', '[data-node="second"]')
+        await expect(nodes).to_have_count(3)
+        written = await text.input_value()
+        assert "  - id: wait\n    type: wait\n" in written
+        assert written.index("dependencies: [second]") > written.index("id: wait")
+        source = page.locator('.react-flow__node[data-id="first"] .react-flow__handle.source')
+        target = page.locator('.react-flow__node[data-id="second"] .react-flow__handle.target')
+        await expect(page.locator(".react-flow__edge")).to_have_count(1)
+        await source.hover()
+        await page.mouse.down()
+        await target.hover()
+        await page.mouse.up()
+        await expect(page.locator(".react-flow__edge")).to_have_count(2)
+        joined = await text.input_value()
+        assert "  - id: second\n    type: noop\n    dependencies: [first]\n" in joined
+        await text.focus()
+        await page.keyboard.press("Control+z")
+        await expect(text).to_have_value(written)
+        await page.keyboard.press("Control+Shift+z")
+        await expect(text).to_have_value(joined)
+
+        # A node leads to its text, a problem to its place.
+        await page.locator('[data-node="first"]').click()
+        assert await chosen(page) == "first"
+        await text.fill(ORDER + "  - {id: last, type: noop, dependencies: [nobody]}\n")
+        problem = page.get_by_label("Problems").get_by_role("button")
+        await expect(problem).to_contain_text('there is no node "nobody"')
+        await expect(page.locator('[data-node="last"]')).to_have_attribute("data-problem", "true")
+        await expect(page.locator(".codefield-mark")).to_have_count(1)
+        await problem.click()
+        assert await chosen(page) == "nobody"
+        await page.keyboard.type("ship")
+        await expect(state).to_have_text("Valid")
+        await expect(problem).to_have_count(0)
+
+        # What is not deployed survives.
+        draft = await text.input_value()
+        await page.reload()
+        await expect(page.get_by_text("This is your draft")).to_be_visible()
+        await expect(text).to_have_value(draft)
+        await expect(state).to_have_text("Valid")
+
+        # A try, with the examples as test data, shown in the graph.
+        await text.focus()
+        await page.keyboard.press("Control+Enter")
+        await expect(page.get_by_label("Amount")).to_have_value("7")
+        await page.get_by_label("Amount").fill("12")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator('[data-node="charge"]')).to_have_attribute(
+            "data-status", "completed"
+        )
+        await expect(page.locator(".run-strip")).to_contain_text("Completed")
+        run = page.url.partition("run=")[2]
+        assert (await site.get(f"/runs/{run}"))["input"] == {"amount": 12}
+
+        # Saving is deploying.
+        await text.focus()
+        await page.keyboard.press("Control+s")
+        await page.get_by_label("What has changed").fill("the first one")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("shop v1 is deployed")).to_be_visible()
+        assert "workflow=shop" in page.url
+        await expect(text).to_have_value(draft)
+        deployed = await site.get("/workflows/shop")
+        assert (deployed["message"], len(deployed["document"]["nodes"])) == ("the first one", 3)
+        await page.goto(f"{site.url}/ui/editor?workflow=shop&node=ship")
+        await expect(page.get_by_text("v1", exact=True)).to_be_visible()
+        await expect(page.get_by_text("This is your draft")).to_have_count(0)
+        await expect(page.locator('[data-node="charge"]')).to_be_visible()
+
+
+async def chosen(page: Page) -> str:
+    """The text that is selected in the field."""
+    selected: str = await field(page).evaluate(
+        "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    )
+    return selected
+
+
+async def test_a_large_document_stays_light(serve: Serve, page: Page) -> None:
+    nodes = "".join(
+        f"  - id: n{at}\n    type: noop\n    dependencies: [n{at // 2}]\n" for at in range(1, 500)
+    )
+    async with serve() as site:
+        await page.goto(f"{site.url}/ui/editor")
+        await field(page).fill(f"name: large\nnodes:\n  - id: n0\n    type: noop\n{nodes}")
+        await expect(page.locator(".editor-state")).to_have_text("Valid")
+        await expect(page.locator(".react-flow__minimap")).to_be_visible()
+        lines = page.locator(".codefield-line")
+        assert await lines.count() < 100
+        await page.keyboard.press("Control+End")
+        await expect(lines.last).to_contain_text("1502")
+        await page.keyboard.type("  - id: more")
+        assert (await field(page).input_value()).endswith("[n249]\n  - id: more")

@@ -1,0 +1,63 @@
+"""Texts that want to be code: whatever people write, the page shows it and never runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.async_api import Dialog, Page, expect
+
+from ..api.conftest import Serve
+from . import handlers
+from .crowd import EVIL, NAME, crowd, paths
+
+#: What has become an element, an attribute or a link, though it was only a text.
+LOOK = """() => [
+    ...[...document.querySelectorAll("*")].flatMap((one) => [...one.attributes])
+        .filter((one) => one.name.startsWith("on")).map((one) => one.name),
+    ...[...document.querySelectorAll("img[src=x], iframe, script:not([src]), base, object, embed")]
+        .map((one) => one.outerHTML),
+    ...[...document.querySelectorAll("a")].filter((one) => !/^https?:$/.test(one.protocol))
+        .map((one) => one.outerHTML),
+    ...(window.ran === undefined ? [] : [`ran ${window.ran}`]),
+]"""
+
+#: Where the text can be read as it was written.
+LITERAL = ("node=complain", "tab=data", "/approvals/", "/dlq", "tab=start", "/editor")
+
+
+async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) -> None:
+    dialogs: list[str] = []
+
+    async def hear(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        await dialog.dismiss()
+
+    page.on("dialog", hear)
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await crowd(site)
+        for path in paths(run):
+            answer = await page.goto(f"{site.url}/ui{path}")
+            assert answer is not None
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            await expect(page.locator(".spinner")).to_have_count(0)
+            await expect(page.locator("main")).not_to_be_empty()
+            if "/dlq" in path:
+                await page.keyboard.press("j")
+                await page.keyboard.press("Enter")
+            if any(part in path for part in LITERAL):
+                shown = "document.body.innerText + document.querySelector('textarea')?.value"
+                text = EVIL[:34]
+                escaped = text.replace('"', '\\\\\\\\"')
+                await page.wait_for_function(
+                    f"(text) => text.some((one) => ({shown}).includes(one))",
+                    arg=[text, text.replace('"', '\\"'), escaped],
+                )
+            assert await page.evaluate(LOOK) == [], path
+
+        # The palette finds it, and the test data of the editor have it.
+        await page.goto(f"{site.url}/ui/workflows")
+        await expect(page.get_by_text(NAME).first).to_be_visible()
+        assert await page.evaluate(LOOK) == []
+    assert not dialogs

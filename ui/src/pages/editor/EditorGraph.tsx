@@ -1,0 +1,153 @@
+import { Controls, Handle, MiniMap, Position, ReactFlow, useReactFlow, ReactFlowProvider, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import "@xyflow/react/dist/base.css";
+import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
+import { Icon } from "../../components/index.ts";
+import { layOut } from "../../graph/layout.ts";
+import type { Shown, ShownNode } from "./draft.ts";
+import { iconOf } from "./icons.ts";
+
+const WIDTH = 172;
+const HEIGHT = 44;
+export const DRAGGED = "application/x-minuet-node";
+
+interface Context {
+  chosen: string;
+  problems: ReadonlySet<string>;
+  statuses: Readonly<Record<string, string>>;
+  onChoose: (id: string) => void;
+}
+const GraphContext = createContext<Context | null>(null);
+
+type FlowNode = Node<{ node: ShownNode }, "written">;
+
+interface EditorGraphProps extends Context {
+  graph: Shown;
+  /** Whether the graph is that of the text, not of an earlier one. */
+  isCurrent: boolean;
+  onConnect: (from: string, to: string) => void;
+  /** Something of the palette was dropped: onto a node, or beside all of them. */
+  onAdd: (what: string, after: string | null) => void;
+}
+
+export function EditorGraph(props: EditorGraphProps) {
+  return (
+    <ReactFlowProvider>
+      <Inner {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+/** The graph of the text. It changes when the text does; what is done here changes the text. */
+function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConnect, onAdd }: EditorGraphProps) {
+  const flow = useReactFlow();
+  const { nodes, edges } = useMemo(() => toFlow(graph), [graph]);
+  const context = useMemo(() => ({ chosen, problems, statuses, onChoose }), [chosen, problems, statuses, onChoose]);
+  const [over, setOver] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const isMoved = useRef(false);
+  const fit = useCallback(() => void flow.fitView({ padding: 0.12, maxZoom: 1 }), [flow]);
+  // It stays where it is while somebody types; more or fewer nodes are brought into sight.
+  useEffect(() => {
+    const frame = requestAnimationFrame(fit);
+    return () => cancelAnimationFrame(frame);
+  }, [graph.nodes.length, fit]);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => isMoved.current || fit());
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, [fit]);
+  const accepts = (event: DragEvent): boolean => event.dataTransfer.types.includes(DRAGGED);
+  return (
+    <div
+      ref={box}
+      className="graph editor-graph"
+      data-stale={!isCurrent || undefined}
+      data-over={over || undefined}
+      onDragOver={(event) => {
+        if (!accepts(event)) return;
+        event.preventDefault();
+        event.dataTransfer.dropEffect = "copy";
+        setOver(true);
+      }}
+      onDragLeave={(event) => event.currentTarget.contains(event.relatedTarget as Element | null) || setOver(false)}
+      onDrop={(event) => {
+        setOver(false);
+        if (!accepts(event)) return;
+        event.preventDefault();
+        const target = (event.target as Element).closest("[data-node]");
+        onAdd(event.dataTransfer.getData(DRAGGED), target?.getAttribute("data-node") ?? null);
+      }}
+    >
+      <GraphContext value={context}>
+        <ReactFlow
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={NODE_TYPES}
+          onlyRenderVisibleElements
+          nodesDraggable={false}
+          nodesConnectable
+          elementsSelectable={false}
+          nodesFocusable={false}
+          edgesFocusable={false}
+          isValidConnection={({ source, target }) => source !== target}
+          onConnect={({ source, target }: Connection) => onConnect(source, target)}
+          onMoveStart={(event) => event && (isMoved.current = true)}
+          minZoom={0.02}
+          maxZoom={2}
+          zoomOnDoubleClick={false}
+          proOptions={{ hideAttribution: true }}
+        >
+          <Controls showInteractive={false} />
+          {graph.nodes.length > 30 && <MiniMap pannable zoomable nodeColor="var(--line-strong)" maskColor="rgb(128 128 140 / 12%)" />}
+        </ReactFlow>
+      </GraphContext>
+    </div>
+  );
+}
+
+function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[] } {
+  const layout = layOut({
+    nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
+    edges: graph.edges.map(({ from, to, role }) => ({ from, to, back: role === "back" })),
+  });
+  return {
+    nodes: graph.nodes.map((node) => ({ id: node.id, type: "written", position: layout.nodes.get(node.id)!, width: WIDTH, height: HEIGHT, data: { node } })),
+    edges: graph.edges.map(({ from, to, role }) => ({
+      id: `${from} → ${to}`,
+      source: from,
+      target: to,
+      className: `editor-edge editor-edge-${role}`,
+      ...(role === "static" || role === "back" ? {} : { label: role }),
+    })),
+  };
+}
+
+const Written = memo(({ data: { node } }: NodeProps<FlowNode>) => {
+  const { chosen, problems, statuses, onChoose } = use(GraphContext)!;
+  const hasProblem = problems.has(node.id);
+  return (
+    <>
+      <Handle type="target" position={Position.Top} />
+      <button
+        type="button"
+        className="node editor-node"
+        data-node={node.id}
+        data-status={statuses[node.id]?.toLowerCase()}
+        data-draft={node.isDraft || undefined}
+        data-problem={hasProblem || undefined}
+        data-chosen={chosen === node.id || undefined}
+        aria-label={`${node.id}, ${node.about}${hasProblem ? ", has a problem" : ""}`}
+        onClick={() => onChoose(node.id)}
+      >
+        <Icon name={iconOf(node.type)} />
+        <span className="editor-node-words">
+          <b className="truncate">{node.id}</b>
+          <span className="truncate muted">{node.about}</span>
+        </span>
+      </button>
+      <Handle type="source" position={Position.Bottom} />
+    </>
+  );
+});
+
+const NODE_TYPES = { written: Written };

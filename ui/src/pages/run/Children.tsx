@@ -1,0 +1,66 @@
+import { useState } from "react";
+import { get } from "../../api/client.ts";
+import type { Page, Run, RunRow } from "../../api/types.ts";
+import { useQuery } from "../../api/useQuery.ts";
+import { Duration, StatusDot } from "../../components/index.ts";
+import type { Scope } from "../../fold/scope.ts";
+import { authorOf } from "../../fold/scope.ts";
+import { Link } from "../../lib/router.tsx";
+import type { RunModel } from "./model.ts";
+import { Section } from "./NodePanel.tsx";
+
+const LIMIT = 100;
+
+/** The child runs that a node has started: each linked, and open to its nodes. */
+export function Children({ model, node, scope }: { model: RunModel; node: string; scope: Scope | null }) {
+  const query = { parent: model.id, limit: LIMIT };
+  const { data } = useQuery(`${model.id} ${model.history.seq}`, (signal) => get<Page<RunRow>>("/runs", { query, signal }));
+  const own = (data?.items ?? []).filter((run) => authorOf(run.parent_node ?? "") === node && (scope === null || run.parent_scope.join(".") === scope.join(".")));
+  if (own.length === 0) return null;
+  return (
+    <Section title={own.length === 1 ? "Child run" : `Child runs: ${own.length}${data?.next ? "+" : ""}`}>
+      {own.map((run) => (
+        <Child key={run.run_id} id={run.run_id} workflow={run.workflow} status={run.status} seq={run.seq} ms={run.duration_ms} scope={run.parent_scope} />
+      ))}
+    </Section>
+  );
+}
+
+interface ChildProps {
+  id: string;
+  workflow: string;
+  status: string;
+  seq: number;
+  ms: number | null;
+  scope: readonly number[];
+}
+
+function Child({ id, workflow, status, seq, ms, scope }: ChildProps) {
+  const [open, setOpen] = useState(false);
+  const { data } = useQuery(open ? `${id} ${seq}` : null, (signal) => get<Run>("/runs/{run_id}", { path: { run_id: id }, signal }));
+  return (
+    <div className="attempt">
+      <div className="attempt-head">
+        <button type="button" className="json-toggle" aria-expanded={open} aria-label={`Nodes of ${workflow}`} onClick={() => setOpen(!open)}>
+          {open ? "▾" : "▸"}
+        </button>
+        <StatusDot status={status} />
+        <Link to={`/runs/${id}`} className="truncate grow">
+          {workflow}
+          {scope.length > 0 && <span className="muted"> [{scope.join(".")}]</span>}
+        </Link>
+        <Duration ms={ms} />
+      </div>
+      {open && data && (
+        <div className="attempt-body">
+          {Object.entries(data.nodes).map(([name, node]) => (
+            <Link key={name} to={`/runs/${id}?node=${encodeURIComponent(name)}`} className="row">
+              <StatusDot status={node.status} />
+              <span className="truncate">{name}</span>
+            </Link>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}

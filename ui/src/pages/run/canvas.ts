@@ -1,0 +1,106 @@
+/** A large graph on a canvas: all lines, and nodes as boxes that show their status, with names where they can be read. */
+
+import type { Viewport } from "@xyflow/react";
+import { statusKey } from "../../components/StatusBadge.tsx";
+import type { Drawing } from "./GraphView.tsx";
+import type { RunModel } from "./model.ts";
+
+const WIDTH = 184;
+const HEIGHT = 46;
+/** Below these sizes, names cannot be read, and lines are only grey. */
+const ZOOM_NAMES = 0.35;
+const ZOOM_CURVES = 0.15;
+
+const COLOURS: Record<string, string> = {
+  pending: "--line-strong",
+  queued: "--slate",
+  running: "--blue",
+  waiting: "--violet",
+  completed: "--green",
+  failed: "--red",
+  cancelled: "--grey",
+  skipped: "--line",
+  undone: "--orange",
+};
+const MARKS: Record<string, string> = { ready: "--blue", cut_off: "--red", undone: "--orange", skipped: "--grey", ahead: "--accent" };
+
+interface Scene {
+  drawing: Drawing;
+  model: RunModel;
+  viewport: Viewport;
+  width: number;
+  height: number;
+  chosen: string;
+  withNodes: boolean;
+}
+
+export function drawGraph(canvas: HTMLCanvasElement, { drawing, model, viewport, width, height, chosen, withNodes }: Scene): void {
+  const ratio = Math.min(devicePixelRatio, 2);
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const context = canvas.getContext("2d")!;
+  const style = getComputedStyle(canvas);
+  const colour = (name: string): string => style.getPropertyValue(name);
+  const { x, y, zoom } = viewport;
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  context.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * x, ratio * y);
+  const [left, top, right, bottom] = [-x / zoom, -y / zoom, (width - x) / zoom, (height - y) / zoom];
+
+  context.strokeStyle = colour("--line-strong");
+  context.lineWidth = Math.max(1, 0.6 / zoom);
+  context.globalAlpha = zoom < ZOOM_CURVES ? 0.6 : 1;
+  context.beginPath();
+  for (const { source, target, data } of drawing.edges) {
+    const from = drawing.layout.nodes.get(source)!;
+    const to = drawing.layout.nodes.get(target)!;
+    if (Math.max(from.x, to.x) + WIDTH < left || Math.min(from.x, to.x) > right) continue;
+    if (Math.max(from.y, to.y) + HEIGHT < top || Math.min(from.y, to.y) > bottom) continue;
+    let lastX = from.x + WIDTH / 2;
+    let lastY = from.y + HEIGHT;
+    context.moveTo(lastX, lastY);
+    for (const point of [...data!.points, { x: to.x + WIDTH / 2, y: to.y }]) {
+      if (zoom < ZOOM_CURVES) context.lineTo(point.x, point.y);
+      else {
+        const bend = (point.y - lastY) / 2;
+        context.bezierCurveTo(lastX, lastY + bend, point.x, point.y - bend, point.x, point.y);
+      }
+      lastX = point.x;
+      lastY = point.y;
+    }
+  }
+  context.stroke();
+  context.globalAlpha = 1;
+  if (!withNodes) return;
+
+  const fills = new Map<string, string>();
+  const line = Math.max(2, 2 / zoom);
+  context.font = "550 13px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  const ink = colour("--ink");
+  const surface = colour("--surface");
+  for (const { id, position } of drawing.nodes) {
+    if (position.x + WIDTH < left || position.x > right || position.y + HEIGHT < top || position.y > bottom) continue;
+    const state = model.node(id);
+    const status = state?.undo ? "undone" : statusKey(state?.status ?? "PENDING");
+    let fill = fills.get(status);
+    if (fill === undefined) fills.set(status, (fill = colour(COLOURS[status] ?? "--grey")));
+    context.fillStyle = fill;
+    if (zoom < ZOOM_NAMES) context.fillRect(position.x, position.y, WIDTH, HEIGHT);
+    else {
+      context.fillRect(position.x, position.y, 6, HEIGHT);
+      context.fillStyle = surface;
+      context.fillRect(position.x + 6, position.y, WIDTH - 6, HEIGHT);
+      context.fillStyle = ink;
+      context.fillText(id, position.x + 14, position.y + HEIGHT / 2, WIDTH - 20);
+    }
+    const mark = id === chosen ? "--accent" : MARKS[model.marks.get(id) ?? ""];
+    if (mark) {
+      context.strokeStyle = colour(mark);
+      context.lineWidth = line;
+      context.strokeRect(position.x - line, position.y - line, WIDTH + 2 * line, HEIGHT + 2 * line);
+    }
+  }
+}
