@@ -76,7 +76,8 @@ export class View {
     const all = this.nodes.size === 0;
     const run = this.cursor.run;
     const status = run.endsAs || run.status;
-    const global = all || dirty.size > 0 || status !== this.status;
+    const isOther = all || status !== this.status;
+    const global = isOther || dirty.size > 0;
     this.status = status;
     if (!global) return changed;
     const reached = new Map<string, NodeState>();
@@ -92,11 +93,14 @@ export class View {
     const failed = status === "FAILED" ? this.belowFailure() : null;
     const skipped = this.decidedSkips(reached);
     for (const node of this.graph.nodes) {
+      const before = this.nodes.get(node.id);
+      // Most nodes of a large graph: not reached before, not now, and nothing has arrived since.
+      const wasSkipped = before?.reason === "all_arrivals_skipped";
+      if (!isOther && !failed && before && before.place < 0 && !dirty.has(node.id) && !reached.has(node.id) && skipped.has(node.id) === wasSkipped) continue;
       const next = skipped.has(node.id)
         ? this.untouched(node, "SKIPPED", "all_arrivals_skipped")
         : (reached.get(node.id) ?? this.without(node, status, failed));
-      const known = this.nodes.get(node.id);
-      if (known && (known === next || (next.place < 0 && isSame(known, next)))) continue;
+      if (before && (before === next || (next.place < 0 && isSame(before, next)))) continue;
       this.nodes.set(node.id, next);
       changed.add(node.id);
     }

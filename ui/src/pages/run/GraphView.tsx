@@ -8,7 +8,7 @@ import { Icon, statusKey } from "../../components/index.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "../../fold/types.ts";
 import { layOut, type LayoutResult, type Point } from "../../graph/layout.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
-import { drawGraph } from "./canvas.ts";
+import { clear, drawLines, drawNodes } from "./canvas.ts";
 import { useMark, useNodeState, type RunModel } from "./model.ts";
 import { operandsOf, type Decision } from "./Why.tsx";
 
@@ -93,6 +93,8 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   const { model, chosen, onChoose } = use(GraphContext)!;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
+  const lines = useRef<HTMLCanvasElement>(null);
+  const drawn = useRef("");
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const viewport = useRef<Viewport>({ x: 0, y: 0, zoom: 0.1 });
   const frame = useRef(0);
@@ -105,7 +107,13 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
     const next = detailed ? found : NONE.nodes;
     const key = next.map((node) => node.id).join("\n");
     setNear((before) => (before.key === key ? before : { nodes: next, edges: labelled(drawing.edges, next), key }));
-    drawGraph(canvas.current!, { drawing, model, viewport: viewport.current, width, height, chosen, withNodes: !detailed });
+    const sight = { drawing, viewport: viewport.current, width, height };
+    const { x, y, zoom } = viewport.current;
+    const place = [x, y, zoom, width, height, getComputedStyle(lines.current!).getPropertyValue("--line-strong"), drawing.nodes.length].join(" ");
+    if (place !== drawn.current) drawLines(lines.current!, sight);
+    drawn.current = place;
+    if (detailed) clear(canvas.current!);
+    else drawNodes(canvas.current!, { ...sight, model, chosen });
   }, [drawing, model, chosen]);
   const latest = useRef(paint);
   latest.current = paint;
@@ -137,6 +145,7 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   };
   return (
     <div className="graph-large" ref={box}>
+      <canvas ref={lines} aria-hidden="true" />
       <canvas ref={canvas} role="img" aria-label={`${drawing.nodes.length} nodes`} />
       <ReactFlow
         {...FIXED}

@@ -1,4 +1,4 @@
-/** A large graph on a canvas: all lines, and nodes as boxes that show their status, with names where they can be read. */
+/** A large graph on canvases: all lines, and nodes as boxes that show their status, with names where they can be read. */
 
 import type { Viewport } from "@xyflow/react";
 import { statusKey } from "../../components/StatusBadge.tsx";
@@ -24,17 +24,29 @@ const COLOURS: Record<string, string> = {
 };
 const MARKS: Record<string, string> = { ready: "--blue", cut_off: "--red", undone: "--orange", skipped: "--grey", ahead: "--accent" };
 
-interface Scene {
+interface Sight {
   drawing: Drawing;
-  model: RunModel;
   viewport: Viewport;
   width: number;
   height: number;
-  chosen: string;
-  withNodes: boolean;
 }
 
-export function drawGraph(canvas: HTMLCanvasElement, { drawing, model, viewport, width, height, chosen, withNodes }: Scene): void {
+interface Scene extends Sight {
+  model: RunModel;
+  chosen: string;
+}
+
+interface Prepared {
+  context: CanvasRenderingContext2D;
+  colour: (name: string) => string;
+  left: number;
+  top: number;
+  right: number;
+  bottom: number;
+}
+
+/** An empty canvas of the right size, in the coordinates of the graph. */
+function prepare(canvas: HTMLCanvasElement, { viewport: { x, y, zoom }, width, height }: Sight): Prepared {
   const ratio = Math.min(devicePixelRatio, 2);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -42,13 +54,16 @@ export function drawGraph(canvas: HTMLCanvasElement, { drawing, model, viewport,
   }
   const context = canvas.getContext("2d")!;
   const style = getComputedStyle(canvas);
-  const colour = (name: string): string => style.getPropertyValue(name);
-  const { x, y, zoom } = viewport;
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   context.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * x, ratio * y);
-  const [left, top, right, bottom] = [-x / zoom, -y / zoom, (width - x) / zoom, (height - y) / zoom];
+  return { context, colour: (name) => style.getPropertyValue(name), left: -x / zoom, top: -y / zoom, right: (width - x) / zoom, bottom: (height - y) / zoom };
+}
 
+/** All lines. They change only with what is in sight: they have a canvas of their own. */
+export function drawLines(canvas: HTMLCanvasElement, sight: Sight): void {
+  const { context, colour, left, top, right, bottom } = prepare(canvas, sight);
+  const { drawing, viewport: { zoom } } = sight;
   context.strokeStyle = colour("--line-strong");
   context.lineWidth = Math.max(1, 0.6 / zoom);
   context.globalAlpha = zoom < ZOOM_CURVES ? 0.6 : 1;
@@ -73,8 +88,18 @@ export function drawGraph(canvas: HTMLCanvasElement, { drawing, model, viewport,
   }
   context.stroke();
   context.globalAlpha = 1;
-  if (!withNodes) return;
+}
 
+export function clear(canvas: HTMLCanvasElement): void {
+  const context = canvas.getContext("2d")!;
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+}
+
+/** All nodes in sight. */
+export function drawNodes(canvas: HTMLCanvasElement, scene: Scene): void {
+  const { context, colour, left, top, right, bottom } = prepare(canvas, scene);
+  const { drawing, model, chosen, viewport: { zoom } } = scene;
   const fills = new Map<string, string>();
   const line = Math.max(2, 2 / zoom);
   context.font = "550 13px system-ui, sans-serif";

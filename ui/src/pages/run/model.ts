@@ -12,13 +12,15 @@ import { decodeScope, showScope } from "../../fold/scope.ts";
 import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
 import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
+import { listen } from "../../live/feed.ts";
 import { EventStream } from "../../live/stream.ts";
 
 /** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
 const HELD_PAUSE_SHORT = 120;
-/** Events in one answer: after the first, there is something to see. */
-const PAGE = 5000;
+/** Events in the first answer, and in each after it. */
+const FIRST = 500;
+const PAGE = 10_000;
 
 export class RunModel {
   readonly history = new History();
@@ -39,6 +41,7 @@ export class RunModel {
 
   private readonly control = new AbortController();
   private stream: EventStream | null = null;
+  private stopListening: (() => void) | null = null;
   private plan = "";
   private frame = 0;
   private touched: string[] = [];
@@ -61,6 +64,7 @@ export class RunModel {
   close(): void {
     this.control.abort();
     this.stream?.close();
+    this.stopListening?.();
     clearTimeout(this.heldTimer);
     cancelAnimationFrame(this.frame);
     report(this, null);
@@ -121,17 +125,12 @@ export class RunModel {
 
   private async load(): Promise<void> {
     const { signal } = this.control;
-    const path = { run_id: this.id };
     try {
-      const [row] = await Promise.all([get<RunRow>("/runs/{run_id}/summary", { path, signal }), this.loadGraph()]);
-      this.row = row;
-      for await (const events of pages<RunEvent>("/runs/{run_id}/events", { path, query: { limit: PAGE }, signal })) {
-        this.history.append(events);
-        this.draw();
-      }
+      await Promise.all([this.loadHistory(), this.loadGraph(), this.loadRow()]);
       this.isLoading = false;
       this.show(this.at);
       this.follow();
+      this.listen();
     } catch (error) {
       if (signal.aborted) return;
       this.error = error as Error;
@@ -139,9 +138,39 @@ export class RunModel {
     }
   }
 
+  private async loadRow(): Promise<void> {
+    this.row = await get<RunRow>("/runs/{run_id}/summary", { path: { run_id: this.id }, signal: this.control.signal });
+    this.later();
+  }
+
+  /** A few events first, so that there is something to see; then the others. */
+  private async loadHistory(): Promise<void> {
+    const options = { path: { run_id: this.id }, signal: this.control.signal };
+    const first = await get<Page<RunEvent>>("/runs/{run_id}/events", { ...options, query: { limit: FIRST } });
+    this.history.append(first.items);
+    this.later();
+    if (first.next === null) return;
+    for await (const events of pages<RunEvent>("/runs/{run_id}/events", { ...options, query: { limit: PAGE, cursor: first.next } })) {
+      this.history.append(events);
+      this.later();
+    }
+  }
+
   private async loadGraph(): Promise<void> {
     this.graph = (await get<Shape<"Graph">>("/runs/{run_id}/graph", { path: { run_id: this.id }, signal: this.control.signal })) as unknown as Graph;
     this.view = new View(this.graph, this.cursor);
+    this.later();
+  }
+
+  /** The stream of a run ends with it. Somebody may retry or undo it later. */
+  private listen(): void {
+    const again = (): void => {
+      if (!this.stream) this.follow();
+    };
+    this.stopListening = listen({
+      onEvents: (events) => events.some((one) => one.run_id === this.id && one.seq > this.history.seq) && again(),
+      onReset: again,
+    });
   }
 
   private follow(): void {
@@ -153,7 +182,10 @@ export class RunModel {
           this.later();
           this.askLater(HELD_PAUSE_SHORT);
         },
-        onConnection: (state) => report(this, state),
+        onConnection: (state) => {
+          report(this, state);
+          if (state === "over") this.stream = null;
+        },
         onRefused: (error) => {
           if (!(error instanceof ApiError)) return;
           this.error = error;

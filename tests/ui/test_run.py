@@ -1,0 +1,250 @@
+"""The page of a run: what it shows of nodes, and what it says before it changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from ..api.conftest import Serve
+from . import handlers
+
+
+def task(name: str, handler: str = "say", **more: Any) -> dict[str, Any]:
+    given = {"value": 1} if handler == "say" else {}
+    return {"id": name, "handler": handler, "config": given, **more}
+
+
+ORDER = {
+    "name": "order",
+    "nodes": [
+        task("receive", config={"value": {"total": "{{ input.total }}"}}),
+        {
+            "id": "choose",
+            "type": "decision",
+            "dependencies": ["receive"],
+            "branch": {
+                "rules": [{"when": "output.receive.total > 100", "next_nodes": ["review"]}],
+                "default": ["charge"],
+            },
+        },
+        {"id": "review", "type": "human", "config": {"title": "Accept it?"}},
+        task(
+            "charge",
+            "fail_until",
+            config={"attempt": 3},
+            retry={"backoff_ms": 1},
+            compensator={"handler": "say", "config": {"value": 0}},
+        ),
+        task(
+            "pack",
+            dependencies=["charge"],
+            foreach={"items": "{{ input.items }}", "max_parallel": 50},
+            config={"value": "{{ item }}"},
+        ),
+        {
+            "id": "paid",
+            "type": "wait",
+            "config": {"signal": "paid"},
+            "dependencies": ["charge"],
+        },
+        task("ship", dependencies=["pack", "paid"]),
+    ],
+}
+FAILED = {
+    "name": "failed",
+    "nodes": [
+        task("made", compensator={"handler": "say", "config": {"value": 0}}),
+        task("bad", "fail", dependencies=["made"], retry={"max_attempts": 2, "backoff_ms": 1}),
+        task("below", dependencies=["bad"]),
+    ],
+}
+
+
+async def test_a_run_explains_itself_and_is_repaired(
+    serve: Serve, page: Page, tmp_path: Path
+) -> None:
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await site.start(ORDER, {"total": 20, "items": list(range(300))})
+        await page.goto(f"{site.url}/ui/runs/{run}?node=pack")
+        side = page.locator(".split-side")
+        node = page.locator("[data-node]")
+
+        # A foreach: counted, filtered, and open to each of its items.
+        await expect(page.locator('[data-node="pack"]')).to_contain_text("300/300")
+        await expect(side).to_contain_text("Instances: 300")
+        assert await side.locator(".instance-row").count() < 60
+        await side.get_by_label("Find an instance").fill("299")
+        await side.locator('[data-instance="299"]').click()
+        await expect(side.get_by_role("heading", level=1)).to_have_text("pack[299]")
+        await expect(side).to_contain_text("Idempotency key")
+        await expect(side).to_contain_text("What it was given")
+        assert "instance=299" in page.url
+
+        # A branch: the values that decided on the edge, and why the other way was not taken.
+        await expect(page.locator(".edge-label[data-won]")).to_contain_text("total = 20")
+        await page.locator('[data-node="review"]').click()
+        await expect(side.locator(".rules")).to_contain_text("output.receive.total > 100")
+        await expect(side.locator(".rules")).to_contain_text("false")
+
+        # Attempts: what changed from one to the next.
+        await page.locator('[data-node="charge"]').click()
+        await expect(side).to_contain_text("Attempts: 3")
+        await side.locator(".attempt-head").nth(2).click()
+        await expect(side.locator(".diff")).to_contain_text("output")
+
+        # A join tells what is missing.
+        await expect(page.locator('[data-node="ship"]')).to_contain_text("1 of 2 arrived")
+
+        # Cancel, previewed and left.
+        await page.get_by_role("button", name="Cancel", exact=True).first.click()
+        await expect(side.locator(".consequences")).to_contain_text("Cut off")
+        await expect(page.locator('[data-node="paid"]')).to_have_attribute("data-mark", "cut_off")
+        await side.get_by_label(re.compile("Why")).fill("ordered twice")
+        await expect(side).to_contain_text(f"minuet runs cancel {run} --reason 'ordered twice'")
+        await side.get_by_role("button", name="Leave it").click()
+        await expect(node.and_(page.locator("[data-mark]"))).to_have_count(0)
+
+        # Pause and resume.
+        await page.get_by_role("button", name="Pause", exact=True).first.click()
+        await side.get_by_role("button", name="Pause", exact=True).click()
+        await expect(page.locator(".page-head .status")).to_have_text("Paused")
+        await page.get_by_role("button", name="Resume", exact=True).first.click()
+        await side.get_by_role("button", name="Resume", exact=True).click()
+        await expect(page.locator(".page-head .status")).to_have_text("Running")
+
+        # The signal that it waits for, with data that must be JSON.
+        await page.locator('[data-node="paid"]').click()
+        await side.get_by_role("button", name="Send the signal…").click()
+        await side.get_by_label(re.compile("Data")).fill("{oops")
+        await expect(side).to_contain_text("not JSON")
+        await side.get_by_label(re.compile("Data")).fill('{"amount": 5}')
+        await expect(side.locator(".consequences")).to_contain_text("ship")
+        await side.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+
+        # Undone: what would be undone is said first.
+        await page.get_by_role("button", name="Undo", exact=True).first.click()
+        await expect(side.locator(".consequences")).to_contain_text("charge")
+        await side.get_by_role("button", name="Undo", exact=True).click()
+        await expect(page.locator('[data-node="charge"]')).to_have_attribute(
+            "data-status", "undone"
+        )
+
+
+async def test_nodes_are_skipped_taken_back_and_given_outputs(
+    serve: Serve, rough_page: Page, tmp_path: Path
+) -> None:
+    page = rough_page
+    document = {
+        "name": "held",
+        "nodes": [
+            task("slow", "wait_at", config={"gate": "{{ input }}"}),
+            {"id": "first", "type": "wait", "config": {"signal": "never"}},
+            {"id": "second", "type": "wait", "config": {"signal": "never"}},
+            task("last", dependencies=["first", "second"]),
+        ],
+    }
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await site.start(document, "run-page")
+        await page.goto(f"{site.url}/ui/runs/{run}?node=first")
+        side = page.locator(".split-side")
+        nodes = {name: page.locator(f'[data-node="{name}"]') for name in ("slow", "first", "last")}
+        await side.get_by_role("button", name="Skip…").click()
+        await expect(side.locator(".consequences")).to_be_visible()
+        await side.get_by_label("Why").fill("not needed")
+        await expect(side).to_contain_text(f"minuet runs skip {run} first --why 'not needed'")
+
+        # Somebody else is faster: the change is refused, and the page says what to do.
+        seen = asyncio.Event()
+
+        async def change_first(route: Any) -> None:
+            await site.post(f"/runs/{run}/nodes/second/set-output", {"data": 2, "why": "faster"})
+            seen.set()
+            await route.continue_()
+
+        await page.route("**/nodes/first/skip", change_first, times=1)
+        await side.get_by_role("button", name="Skip", exact=True).click()
+        await expect(side.get_by_role("alert")).to_contain_text("look, then repeat")
+        assert seen.is_set()
+        await side.get_by_role("button", name="Skip", exact=True).click()
+        await expect(nodes["first"]).to_have_attribute("data-status", "skipped")
+        await expect(nodes["last"]).to_have_attribute("data-status", "completed")
+
+        await nodes["slow"].click()
+        await side.get_by_role("button", name="Take back…").click()
+        await expect(side.locator(".consequences")).to_be_visible()
+        await side.get_by_role("button", name="Leave it").click()
+        await side.get_by_role("button", name="Set the output…").click()
+        await side.get_by_label("Output, as JSON").fill('{"by": "hand"}')
+        await side.get_by_label("Why").fill("known already")
+        await side.get_by_role("button", name="Set the output", exact=True).click()
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+        handlers.GATES["run-page"].set()
+        shown = await site.get(f"/runs/{run}")
+        assert shown["nodes"]["slow"]["output"] == {"by": "hand"}
+
+
+async def test_the_time_of_a_run_is_laid_open(serve: Serve, page: Page, tmp_path: Path) -> None:
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await site.start(FAILED)
+        await site.app.runs.wait_ended(run, timeout=60)
+        await page.goto(f"{site.url}/ui/runs/{run}?tab=timeline")
+        rows = page.locator(".timeline-row")
+        await expect(rows).to_have_count(2)
+        await page.get_by_label("Critical path").check()
+        await expect(page.locator(".timeline-row[data-critical]")).to_have_count(2)
+        assert "path=critical" in page.url
+        ruler = page.locator("[data-ruler]")
+        box = await ruler.bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 5)
+        await page.mouse.down()
+        await page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 5, steps=4)
+        await page.mouse.up()
+        await page.get_by_role("button", name="All of it").click()
+        assert "zoom" not in page.url
+
+        await page.keyboard.press("3")
+        events = page.locator(".event-row")
+        count = await events.count()
+        await page.get_by_label("Find in the history").fill("broken for good")
+        await expect(events.nth(1)).to_be_visible()
+        assert await events.count() < count
+        await page.get_by_role("button", name="By node").click()
+        await events.filter(has_text="bad").first.click()
+        await events.filter(has_text="node.retried").click()
+        await expect(page.locator(".split-side")).to_contain_text("broken for good")
+        address = page.url
+        assert "event=" in address
+        await page.get_by_role("button", name="Show the run then").click()
+        await expect(page.get_by_text("as it was after event")).to_be_visible()
+        await page.keyboard.press("l")
+
+        # The error, its attempts, and the retry of the whole run.
+        await page.goto(f"{site.url}/ui/runs/{run}?node=bad")
+        side = page.locator(".split-side")
+        await expect(side.get_by_text("broken for good").first).to_be_visible()
+        await expect(side).to_contain_text("Attempts: 2")
+        await page.locator('[data-node="below"]').click()
+        await expect(side).to_contain_text("a node before it failed")
+        await page.get_by_role("button", name="Retry", exact=True).first.click()
+        await expect(side.locator(".consequences")).to_contain_text("bad")
+        await expect(page.locator('[data-node="bad"]')).to_have_attribute("data-mark", "ready")
+
+
+async def test_a_run_fits_a_phone(serve: Serve, page: Page, tmp_path: Path) -> None:
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await site.start(FAILED)
+        await site.app.runs.wait_ended(run, timeout=60)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await page.goto(f"{site.url}/ui/runs/{run}?node=bad")
+        await expect(page.locator(".split-side")).to_contain_text("Attempts: 2")
+        await expect(page.get_by_role("button", name="Retry", exact=True)).to_be_in_viewport()
+        await page.goto(f"{site.url}/ui/runs")
+        await expect(page.locator("tr[data-key]")).to_have_count(1)
+        wide = "document.documentElement.scrollWidth > innerWidth"
+        assert not await page.evaluate(wide)
