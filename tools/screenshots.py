@@ -1,8 +1,9 @@
-"""Pictures of the web page for the documentation: `python -m tools.screenshots [NAME…]`.
+"""Pictures of the web page: `python -m tools.screenshots` for the documentation.
 
-Starts a real server with two workers on a temporary SQLite file, starts the runs of tools/lively.py, opens
-every page in Chromium and writes what it shows as WebP. Run by hand after a change of the page;
-look at every picture before you commit it.
+Starts a real server with two workers on a temporary SQLite file, starts the runs of
+tools/lively.py, opens the page in Chromium and writes what it shows. Run by hand after a change of
+the page. Look at every picture before you commit it. `--look` writes all pages in both themes to
+build/pictures, as PNG.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from minuet.api.application import Api
-from minuet.api.serving import bind, serving
-from minuet.app.app import App
 from playwright.async_api import Browser, Page, async_playwright
-
 from tools import lively
 from tools.page import build_page
 
+from minuet.api.application import Api
+from minuet.api.serving import bind, serving
+from minuet.app.app import App
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "images" / "page"
+LOOK = ROOT / "build" / "pictures"
 DESK, PHONE = (1440, 900), (390, 844)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 
 #: Chromium writes WebP itself; a page of text has no visible loss at this quality.
-QUALITY = 0.82
+QUALITY = 0.88
 TO_WEBP = """async ([source, quality]) => {
     const image = new Image();
     image.src = "data:image/png;base64," + source;
@@ -51,26 +53,27 @@ class Shot(NamedTuple):
     #: What is clicked before the picture is taken.
     clicks: tuple[str, ...] = ()
     size: tuple[int, int] = DESK
+    #: In which the documentation shows it.
     themes: tuple[str, ...] = ("light",)
 
 
 def shots(runs: dict[str, str]) -> list[Shot]:
     done, asks = f"/runs/{runs['done']}", f"/runs/{runs['asks']}"
     approval = f"/approvals/{runs['asks']}:ask"
-    failed = "tbody tr[data-key]"
+    row = "tbody tr[data-key]"
     return [
         Shot("overview", "/overview", ".page-head"),
-        Shot("runs", "/runs", "tbody tr[data-key]"),
+        Shot("runs", "/runs", row),
         Shot("run", f"{asks}?node=ask", '[data-node="report"]', themes=("light", "dark")),
         Shot("run-timeline", f"{done}?tab=timeline&node=book", ".page-head"),
         Shot("run-past", f"{done}?at=9", '[data-node="report"]'),
-        Shot("run-history", f"{done}?tab=history", ".page-head"),
-        Shot("approvals", "/approvals", ".page-head, h1"),
+        Shot("run-history", f"{done}?tab=history", ".page-head", themes=()),
+        Shot("approvals", f"/approvals?id={runs['asks']}:ask", "text=Cost centre"),
         Shot("approval-phone", approval, "text=Cost centre", size=PHONE),
-        Shot("dead-letters", "/dlq", failed, clicks=(failed,)),
+        Shot("dead-letters", "/dlq", row, clicks=(row,)),
         Shot("workers", "/workers", '[role="alert"]'),
         Shot("workflows", "/workflows", "text=settlement"),
-        Shot("workflow", "/workflows/invoices", '[data-node="report"]'),
+        Shot("workflow", "/workflows/invoices", ".page-head", themes=()),
         Shot("editor", "/editor?workflow=invoices", "textarea"),
     ]
 
@@ -91,7 +94,6 @@ async def take(browser: Browser, url: str, shot: Shot, theme: str) -> bytes:
     for click in shot.clicks:
         await page.locator(click).first.click()
     await page.mouse.move(0, 0)
-    # Fonts are there, and nothing has changed for a while: streams stay open, so the network is never idle.
     await page.evaluate("document.fonts.ready")
     await settled(page)
     picture = await page.screenshot()
@@ -100,7 +102,7 @@ async def take(browser: Browser, url: str, shot: Shot, theme: str) -> bytes:
 
 
 async def settled(page: Page) -> None:
-    """Until the page has looked the same for a second, or ten seconds have passed: clocks tick on it."""
+    """Until the page has looked the same for a second; ten seconds at most, as clocks tick."""
     last = b""
     for _ in range(10):
         await asyncio.sleep(1)
@@ -110,25 +112,28 @@ async def settled(page: Page) -> None:
         last = now
 
 
-async def take_all(url: str, runs: dict[str, str], folder: Path, wanted: set[str]) -> None:
+async def take_all(url: str, runs: dict[str, str], look: bool) -> None:
     program = shutil.which("chromium") or shutil.which("google-chrome")
+    folder = LOOK if look else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=FLAGS)
         blank = await browser.new_page()
         for shot in shots(runs):
-            for theme in shot.themes if not wanted or shot.name in wanted else ():
+            for theme in ("light", "dark") if look else shot.themes:
                 picture = await take(browser, url, shot, theme)
-                source = base64.b64encode(picture).decode()
-                small = base64.b64decode(await blank.evaluate(TO_WEBP, [source, QUALITY]))
+                if not look:
+                    source = base64.b64encode(picture).decode()
+                    picture = base64.b64decode(await blank.evaluate(TO_WEBP, [source, QUALITY]))
                 name = shot.name if theme == "light" else f"{shot.name}-{theme}"
-                (folder / f"{name}.webp").write_bytes(small)
-                print(f"{name}: {len(small) // 1000} kB")
+                path = folder / f"{name}.{'png' if look else 'webp'}"
+                path.write_bytes(picture)
+                print(f"{path.relative_to(ROOT)}: {len(picture) // 1000} kB")
         await browser.close()
 
 
-async def main(folder: Path, wanted: set[str]) -> None:
+async def main(look: bool) -> None:
     build_page(ROOT)
-    folder.mkdir(parents=True, exist_ok=True)
     modules = [lively, str(ROOT / "examples" / "order" / "order.py")]
     with tempfile.TemporaryDirectory() as place, bind("127.0.0.1", 0) as sock:
         store = f"sqlite:///{place}/minuet.db"
@@ -138,8 +143,8 @@ async def main(folder: Path, wanted: set[str]) -> None:
             App(store, handlers=modules, name="south-1", drain_seconds=0),
             serving(Api(app), sock),
         ):
-            await take_all(url, await lively.start_runs(app), folder, wanted)
+            await take_all(url, await lively.start_runs(app), look)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(FOLDER, set(sys.argv[1:])))
+    asyncio.run(main("--look" in sys.argv[1:]))

@@ -1,13 +1,16 @@
 import { useEffect, useState } from "react";
-import { Button } from "../../components/index.ts";
+import { Button, Time } from "../../components/index.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { timeMode } from "../../lib/settings.ts";
+import { useStore } from "../../lib/store.ts";
 import type { RunModel } from "./model.ts";
 
 /** Moves the whole page over the events of the run: graph, timeline, history and data. */
 export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number | null) => void }) {
   const { history } = model;
   const last = history.seq;
+  const isRelative = useStore(timeMode) === "relative";
   const at = model.at ?? last;
   const [playing, setPlaying] = useState(false);
   const step = (by: number): void => onMove(at + by >= last ? null : Math.max(1, at + by));
@@ -52,7 +55,7 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
           <span className="muted">loading…</span>
         ) : event && (
           <span className="muted">
-            <code>{event.type}</code> {where} +{showDuration(model.cursor.time - history.begin)}
+            <code>{event.type}</code> {where} {isRelative ? <>+{showDuration(model.cursor.time - history.begin)}</> : <Time at={model.cursor.time} />}
           </span>
         )}
       </span>
