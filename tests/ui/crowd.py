@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from ..api.conftest import Site
 from ..waiting import until
@@ -81,14 +82,15 @@ async def crowd(site: Site) -> str:
     inputs = {"evil": EVIL, "link": LINK}
     body = {"workflow": NAME, "inputs": inputs, "tags": {"who": NAME}}
     run: str = (await site.post("/runs", body, 201))["run_id"]
-    failing = {"name": NAME, "nodes": [DOCUMENT["nodes"][-1] | {"on_error": "fail"}]}
+    node = DOCUMENT["nodes"][-1] | {"on_error": "fail"}
+    failing = {"name": NAME, "dlq_policy": "all", "nodes": [node]}
     failed = await site.start(failing, inputs)
     await site.app.runs.wait_ended(failed, timeout=60)
     await site.post("/workers", {"name": NAME, "executors": ["type:evil"]}, 201)
 
     async def is_asked() -> bool:
-        shown = await site.app.runs.show(run)
-        return bool(await site.app.approvals.list(run)) and shown.nodes["complain"].ended
+        nodes = (await site.get(f"/runs/{run}"))["nodes"]
+        return (nodes["ask"]["status"], nodes["complain"]["status"]) == ("WAITING", "FAILED")
 
     await until(site.app.store, is_asked)
     return run
@@ -121,6 +123,4 @@ def paths(run: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    from urllib.parse import quote
-
     return quote(text, safe="")

@@ -16,6 +16,7 @@ from minuet.api.serving import bind, serving
 from minuet.app.app import App
 
 from ..api.conftest import Serve
+from ..waiting import until
 from . import handlers
 
 GATED = {
@@ -103,6 +104,46 @@ async def test_a_server_that_comes_back_is_caught_up_with(rough_page: Page, tmp_
     async with serve_at(port, store):
         await expect(page.get_by_text("caught up")).to_be_visible()
         await expect(page.locator(f'tr[data-key="{run}"] .status')).to_have_text("Completed")
+
+
+async def test_a_run_is_caught_up_with_after_a_restart_and_a_sleep(
+    rough_page: Page, tmp_path: Path
+) -> None:
+    page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
+    async with App(store, handlers=[handlers]) as app:
+        run = str(await app.runs.start(GATED, "restart"))
+    async with serve_at(0, store) as port:
+        await page.goto(f"http://127.0.0.1:{port}/ui/runs/{run}?tab=history")
+        await expect(page.locator(".page-head .status")).to_have_text("Running")
+    await expect(page.get_by_text("Connection lost")).to_be_visible()
+    # The run goes on while the server is away, up to its last node.
+    async with App(store, handlers=[handlers]) as app:
+        await until_first(app, run)
+        ahead = (await app.runs.show(run)).seq
+    async with serve_at(port, store):
+        await expect(page.get_by_text("caught up")).to_be_visible()
+        count = page.get_by_role("tab", name="History").locator(".nav-count")
+        await expect(count).to_have_text(str(ahead))
+        # Asleep, as a closed laptop: the tab runs nothing while the run ends.
+        tab = await page.context.new_cdp_session(page)
+        await tab.send("Page.setWebLifecycleState", {"state": "frozen"})
+        open_gate("restart")
+        async with App(store, handlers=[handlers]) as app:
+            await app.runs.wait_ended(run, timeout=60)
+            events = (await app.runs.show(run)).seq
+        await tab.send("Page.setWebLifecycleState", {"state": "active"})
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+        await expect(count).to_have_text(str(events))
+    assert events > ahead
+
+
+async def until_first(app: App, run: str) -> None:
+    """Wait until the first node is done."""
+
+    async def is_done() -> bool:
+        return (await app.runs.show(run)).nodes["first"].status == "COMPLETED"
+
+    await until(app.store, is_done)
 
 
 @contextlib.asynccontextmanager

@@ -136,13 +136,12 @@ const Written = memo(({ data: { node } }: NodeProps<FlowNode>) => {
         data-draft={node.isDraft || undefined}
         data-problem={hasProblem || undefined}
         data-chosen={chosen === node.id || undefined}
-        aria-label={`${node.id}, ${node.about}${hasProblem ? ", has a problem" : ""}`}
         onClick={() => onChoose(node.id)}
       >
         <Icon name={iconOf(node.type)} />
         <span className="editor-node-words">
-          <b className="truncate">{node.id}</b>
-          <span className="truncate muted">{node.about}</span>
+          <b className="truncate">{node.id}</b> <span className="truncate muted">{node.about}</span>
+          {hasProblem && <span className="visually-hidden">has a problem</span>}
         </span>
       </button>
       <Handle type="source" position={Position.Bottom} />

@@ -48,7 +48,7 @@ export default function OverviewPage() {
         </span>
       </div>
       <div className="page-body">
-        <dl className="overview-numbers">
+        <div className="overview-numbers">
           <Figure name="Open runs" to="/runs?q=status:open" value={openAll}>
             {open.PAUSED ? `${showCount(open.PAUSED)} paused` : open.COMPENSATING ? `${showCount(open.COMPENSATING)} compensating` : "at this moment"}
           </Figure>
@@ -67,7 +67,7 @@ export default function OverviewPage() {
           <Figure name="Dead letters" to="/dlq" value={data.dead_letters} tone={data.dead_letters ? "red" : undefined}>
             {letters.data?.items.length ? `${letters.data.items.length} ${letters.data.items.length === 1 ? "cause" : "causes"}` : "nothing to repair"}
           </Figure>
-        </dl>
+        </div>
         <Strip recent={recent} />
         <div className="overview-cards">
           <Card title="Waits for you" icon="approvals" to="/approvals" empty={mine.length ? null : "Nothing waits for your decision."}>
@@ -159,9 +159,7 @@ const byNeed = (a: Queue, b: Queue): number => Number(b.ready > 0 && !b.served_b
 function Figure({ name, to, value, tone, children }: { name: string; to: string; value: number; tone?: string | undefined; children: ReactNode }) {
   return (
     <Link to={to} data-tone={tone}>
-      <dt>{name}</dt>
-      <dd>{showCount(value)}</dd>
-      <dd className="muted">{children}</dd>
+      <span>{name}</span> <b>{showCount(value)}</b> <small className="muted">{children}</small>
     </Link>
   );
 }

@@ -29,7 +29,8 @@ export function Attempts({ model, attempts }: { model: RunModel; attempts: Attem
               <span className="truncate grow">
                 {one.error ? <span className="run-error">{String(one.error.message ?? one.error.code)}</span> : one.outcome}
               </span>
-              {one.started_at && <Duration ms={one.ended_at ? Date.parse(one.ended_at) - Date.parse(one.started_at) : null} since={one.started_at} />}
+              {one.started_at && one.ended_at && <Duration ms={Date.parse(one.ended_at) - Date.parse(one.started_at)} />}
+              {one.started_at && one.outcome === "running" && <Duration since={one.started_at} />}
             </button>
             {open === at && (
               <div className="attempt-body">

@@ -66,20 +66,24 @@ const FIXED = {
 function SmallGraph({ drawing: { nodes, edges } }: { drawing: Drawing }) {
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const box = useRef<HTMLDivElement>(null);
+  const moved = useRef(false);
   useEffect(() => {
-    // A panel beside the graph moves it aside, rather than to cover it.
-    let width = box.current!.clientWidth;
+    // A panel beside the graph moves it aside, rather than to cover it. What somebody has zoomed stays as large as it is.
+    let { clientWidth: width, clientHeight: height } = box.current!;
     const observer = new ResizeObserver(() => {
-      const next = box.current!.clientWidth;
+      const { clientWidth, clientHeight } = box.current!;
       const viewport = flow.current?.getViewport();
-      if (viewport && next !== width) void flow.current!.setViewport({ ...viewport, x: viewport.x + (next - width) / 2 });
-      width = next;
+      if (!viewport || (clientWidth === width && clientHeight === height)) return;
+      if (!moved.current) void flow.current!.fitView(FIT);
+      else void flow.current!.setViewport({ ...viewport, x: viewport.x + (clientWidth - width) / 2, y: viewport.y + (clientHeight - height) / 2 });
+      width = clientWidth;
+      height = clientHeight;
     });
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, []);
   return (
-    <ReactFlow ref={box} onInit={(made) => void (flow.current = made)} {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
+    <ReactFlow ref={box} onInit={(made) => void (flow.current = made)} onMoveStart={(event) => event && (moved.current = true)} {...FIXED} nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} onlyRenderVisibleElements fitView fitViewOptions={FIT}>
       <Controls showInteractive={false} fitViewOptions={FIT} />
       {nodes.length > 30 && <MiniMap pannable zoomable nodeColor="var(--line-strong)" maskColor="rgb(128 128 140 / 12%)" />}
     </ReactFlow>
@@ -231,10 +235,10 @@ const Step = memo(({ data: { node } }: NodeProps<FlowNode>) => {
         data-several={node.foreach || undefined}
         data-chosen={chosen === node.id || undefined}
         onClick={() => onChoose(node.id)}
-        aria-label={`${node.id}: ${status}`}
       >
         <span className="node-name">
           <span className="truncate grow">{node.is_output ? "output" : node.id}</span>
+          <span className="visually-hidden">{status}</span>
           {node.child && <Icon name="workflows" />}
           {state && state.attempts > 1 && <span className="node-count">×{state.attempts}</span>}
         </span>

@@ -130,12 +130,12 @@ function Row({ model, row, top, scale, critical, isChosen, onChoose, onToggle }:
     return (
       <div className="timeline-row" style={{ top }} data-chosen={isChosen || undefined} data-dim={isDim || undefined}>
         <span className="row">
-          <button type="button" className="json-toggle" aria-expanded={row.isOpen} aria-label={`Instances of ${name}`} onClick={() => onToggle(row.node)}>
-            {row.isOpen ? "▾" : "▸"}
-          </button>
           <StatusDot status={state?.status ?? "pending"} />
           <button type="button" className="timeline-name truncate" onClick={() => onChoose(authorOf(row.node))}>
             {name} <span className="muted nums">×{showCount(row.count)}</span>
+          </button>
+          <button type="button" className="json-toggle" aria-expanded={row.isOpen} aria-label={`Instances of ${name}`} onClick={() => onToggle(row.node)}>
+            {row.isOpen ? "▾" : "▸"}
           </button>
         </span>
         <span className="timeline-bars">

@@ -113,7 +113,9 @@ function Items({ items }: { items: ManyChanged["items"] }) {
           <StatusDot status={one.status ?? "unknown"} />
           <span className="truncate">{one.workflow ?? "gone"}</span>
           <span className="mono muted">…{one.run_id.slice(-8)}</span>
-          <span className="truncate grow muted">{one.why ?? ""}</span>
+          <span className="truncate grow muted" title={one.why ?? undefined}>
+            {one.why?.replace(`run ${one.run_id}: `, "") ?? ""}
+          </span>
         </li>
       ))}
       {items.length > SHOWN_MAX && <li className="muted">and {showCount(items.length - SHOWN_MAX)} more</li>}

@@ -1,4 +1,4 @@
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ApiError } from "../../api/client.ts";
 import type { PageProps } from "../../app/routes.ts";
 import type { RunRow, Shape } from "../../api/types.ts";
@@ -75,7 +75,8 @@ export default function RunsPage(_: PageProps) {
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const [bulk, setBulk] = useState<{ action: BulkAction; chosen: Chosen } | null>(null);
   const search = useRef<HTMLInputElement>(null);
-  const filter: Filter = { q, since, until };
+  const settled = useSettled(q);
+  const filter: Filter = { q: settled, since, until };
   const { rows, next, searched, loading, error, more, reload } = useRuns(filter);
   const isNarrow = Boolean(q || since || until);
   const clear = (): void => {
@@ -209,6 +210,18 @@ export default function RunsPage(_: PageProps) {
       )}
     </div>
   );
+}
+
+/** While somebody types, most filters are unfinished: the server is asked after a pause. */
+const TYPING_PAUSE = 250;
+
+function useSettled(value: string): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), TYPING_PAUSE);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
 }
 
 const keyOf = (run: RunRow): string => run.run_id;

@@ -11,8 +11,6 @@ const LIMIT = 100;
 const ASKED_MAX = 40;
 /** Between two answers: however much happens, most of the time is left for those who read. */
 const PAUSE = 300;
-/** Somebody types. */
-const TYPING_PAUSE = 150;
 
 export interface Filter {
   q: string;
@@ -106,11 +104,8 @@ export function useRuns(filter: Filter): Runs {
     }, pause);
   };
 
-  const first = useRef(true);
   useEffect(() => {
-    const timer = setTimeout(() => void load(), first.current ? 0 : TYPING_PAUSE);
-    first.current = false;
-    return () => clearTimeout(timer);
+    void load();
   }, [filter.q, filter.since, filter.until, load]);
   useEffect(
     () => () => {

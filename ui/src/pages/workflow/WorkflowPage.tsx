@@ -73,7 +73,12 @@ export default function WorkflowPage({ params }: PageProps) {
       </div>
       {numbers && (
         <dl className="workflow-numbers">
-          {workflow.description && <div className="grow truncate muted">{workflow.description}</div>}
+          {workflow.description && (
+            <div className="grow truncate muted">
+              <dt className="visually-hidden">Description</dt>
+              <dd className="truncate">{workflow.description}</dd>
+            </div>
+          )}
           <div>
             <dt>Last runs</dt>
             <dd>{numbers.newest.length ? <Squares runs={numbers.newest} /> : <span className="muted">none yet</span>}</dd>
