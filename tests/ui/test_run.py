@@ -248,3 +248,30 @@ async def test_a_run_fits_a_phone(serve: Serve, page: Page, tmp_path: Path) -> N
         await expect(page.locator("tr[data-key]")).to_have_count(1)
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)
+
+
+async def test_a_large_graph_is_drawn_as_far_as_it_can_be_read(
+    serve: Serve, page: Page, tmp_path: Path
+) -> None:
+    wide = 40
+    nodes: list[dict[str, Any]] = [
+        {"id": f"n{at}", "type": "noop", "dependencies": [f"n{at - wide}"] if at >= wide else []}
+        for at in range(8 * wide)
+    ]
+    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+        run = await site.start({"name": "large", "nodes": nodes})
+        await site.app.runs.wait_ended(run, timeout=60)
+        await page.goto(f"{site.url}/ui/runs/{run}")
+        graph = page.get_by_role("img", name="320 nodes")
+        await expect(graph).to_be_visible()
+        await expect(page.locator("[data-node]")).to_have_count(0)
+        box = await graph.bounding_box()
+        assert box is not None
+        middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        await page.mouse.click(*middle)
+        await expect(page.locator(".split-side h1")).to_have_text(re.compile(r"^n\d+$"))
+        await page.mouse.move(*middle)
+        for _ in range(6):
+            await page.mouse.wheel(0, -400)
+        await expect(page.locator("[data-node]").first).to_be_visible()
+        assert await page.locator("[data-node]").count() < 300

@@ -75,6 +75,14 @@ async def test_runs_are_searched_zoomed_and_changed_together(
         await expect(dialog.get_by_role("status")).to_contain_text("1 would change, 2 would not")
         await dialog.get_by_role("button", name="Leave it").click()
 
+        # A part of the time counts, also for a change of all that fit.
+        await page.get_by_role("button", name="1h", exact=True).click()
+        await page.get_by_role("button", name="Resume…").click()
+        await expect(dialog).to_contain_text("workflow:waiting since:1h")
+        await expect(dialog.get_by_role("status")).to_contain_text("0 would change, 3 would not")
+        await dialog.get_by_role("button", name="Leave it").click()
+        await page.get_by_role("button", name="1d", exact=True).click()
+
         # A part of the strip: the list shows only runs of that time.
         await search.fill("")
         bars = page.locator(".strip-bars")

@@ -26,6 +26,8 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
     post<Consequences>("/runs/{run_id}/preview", { path: { run_id: model.id }, body, signal }),
   );
   const shown = useLast(preview.data);
+  // What somebody has seen is what they agree to: if the run has gone on since, the server refuses.
+  const seen = useLast(preview.data && seq) ?? seq;
   useEffect(() => {
     model.highlight(marksOf(shown));
     return () => model.highlight(new Map());
@@ -39,7 +41,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
     setError(null);
     try {
       const [path, options] = callOf(model.id, asked, given);
-      const done = await call<{ run_id?: string }>("POST", path, { ...options, ...(about.isGuarded ? { ifMatch: seq } : {}) });
+      const done = await call<{ run_id?: string }>("POST", path, { ...options, ...(about.isGuarded ? { ifMatch: seen } : {}) });
       toast(given.undone && done.run_id && done.run_id !== model.id ? `It starts over as ${done.run_id}.` : about.said);
       onClose();
     } catch (failure) {

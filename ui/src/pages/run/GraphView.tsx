@@ -8,7 +8,7 @@ import { Icon, statusKey } from "../../components/index.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "../../fold/types.ts";
 import { layOut, type LayoutResult, type Point } from "../../graph/layout.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
-import { clear, drawLines, drawNodes } from "./canvas.ts";
+import { clear, drawLines, drawNodes, type Painted } from "./canvas.ts";
 import { useMark, useNodeState, type RunModel } from "./model.ts";
 import { operandsOf, type Decision } from "./Why.tsx";
 
@@ -18,6 +18,8 @@ export const HEIGHT = 46;
 const DETAILED_MAX = 300;
 /** With more branches, values are shown on the edges of the chosen node only: each branch is a question to the server. */
 const ASKED_MAX = 12;
+/** Pixels by which a click may miss a node that is drawn small. */
+const PICKED_MAX = 8;
 
 interface Context {
   model: RunModel;
@@ -98,7 +100,8 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const lines = useRef<HTMLCanvasElement>(null);
-  const drawn = useRef("");
+  const drawn = useRef({ place: "", isDetailed: false });
+  const painted = useRef<Painted | null>(null);
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const viewport = useRef<Viewport>({ x: 0, y: 0, zoom: 0.1 });
   const frame = useRef(0);
@@ -106,18 +109,23 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   const paint = useCallback(() => {
     frame.current = 0;
     const { clientWidth: width, clientHeight: height } = box.current!;
-    const found = inSight(drawing, viewport.current, width, height);
-    const detailed = found.length <= DETAILED_MAX && viewport.current.zoom > 0.35;
-    const next = detailed ? found : NONE.nodes;
-    const key = next.map((node) => node.id).join("\n");
-    setNear((before) => (before.key === key ? before : { nodes: next, edges: labelled(drawing.edges, next), key }));
-    const sight = { drawing, viewport: viewport.current, width, height };
     const { x, y, zoom } = viewport.current;
-    const place = [x, y, zoom, width, height, getComputedStyle(lines.current!).getPropertyValue("--line-strong"), drawing.nodes.length].join(" ");
-    if (place !== drawn.current) drawLines(lines.current!, sight);
-    drawn.current = place;
-    if (detailed) clear(canvas.current!);
-    else drawNodes(canvas.current!, { ...sight, model, chosen });
+    const sight = { drawing, viewport: viewport.current, width, height };
+    const theme = getComputedStyle(lines.current!).getPropertyValue("--line-strong");
+    const place = [x, y, zoom, width, height, theme, drawing.layout.width, drawing.nodes.length].join(" ");
+    if (place !== drawn.current.place) {
+      const found = inSight(drawing, viewport.current, width, height);
+      const isDetailed = found.length <= DETAILED_MAX && zoom > 0.35;
+      const next = isDetailed ? found : NONE.nodes;
+      const key = next.map((node) => node.id).join("\n");
+      setNear((before) => (before.key === key ? before : { nodes: next, edges: labelled(drawing.edges, next), key }));
+      drawLines(lines.current!, sight);
+      drawn.current = { place, isDetailed };
+    }
+    if (drawn.current.isDetailed) {
+      if (painted.current) clear(canvas.current!);
+      painted.current = null;
+    } else painted.current = drawNodes(canvas.current!, { ...sight, model, chosen }, `${place} ${chosen}`, painted.current);
   }, [drawing, model, chosen]);
   const latest = useRef(paint);
   latest.current = paint;
@@ -144,8 +152,12 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   }, [model, later, paint]);
   const pick = (event: MouseEvent): void => {
     const { x, y } = flow.current!.screenToFlowPosition({ x: event.clientX, y: event.clientY }, { snapToGrid: false });
-    const found = drawing.nodes.find(({ position }) => x >= position.x && x <= position.x + WIDTH && y >= position.y && y <= position.y + HEIGHT);
-    if (found) onChoose(found.id);
+    let [nearest, best] = ["", PICKED_MAX / viewport.current.zoom];
+    for (const { id, position } of drawing.nodes) {
+      const away = Math.hypot(Math.max(position.x - x, 0, x - position.x - WIDTH), Math.max(position.y - y, 0, y - position.y - HEIGHT));
+      if (away < best) [nearest, best] = [id, away];
+    }
+    if (nearest) onChoose(nearest);
   };
   return (
     <div className="graph-large" ref={box}>

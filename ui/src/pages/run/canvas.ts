@@ -36,6 +36,13 @@ interface Scene extends Sight {
   chosen: string;
 }
 
+/** What a canvas shows already: the status of each node, as long as nothing else has changed. */
+export interface Painted {
+  place: string;
+  marks: ReadonlyMap<string, string>;
+  statuses: string[];
+}
+
 interface Prepared {
   context: CanvasRenderingContext2D;
   colour: (name: string) => string;
@@ -45,8 +52,8 @@ interface Prepared {
   bottom: number;
 }
 
-/** An empty canvas of the right size, in the coordinates of the graph. */
-function prepare(canvas: HTMLCanvasElement, { viewport: { x, y, zoom }, width, height }: Sight): Prepared {
+/** A canvas of the right size, in the coordinates of the graph. */
+function prepare(canvas: HTMLCanvasElement, { viewport: { x, y, zoom }, width, height }: Sight, isEmpty = true): Prepared {
   const ratio = Math.min(devicePixelRatio, 2);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -55,7 +62,7 @@ function prepare(canvas: HTMLCanvasElement, { viewport: { x, y, zoom }, width, h
   const context = canvas.getContext("2d")!;
   const style = getComputedStyle(canvas);
   context.setTransform(1, 0, 0, 1, 0, 0);
-  context.clearRect(0, 0, canvas.width, canvas.height);
+  if (isEmpty) context.clearRect(0, 0, canvas.width, canvas.height);
   context.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * x, ratio * y);
   return { context, colour: (name) => style.getPropertyValue(name), left: -x / zoom, top: -y / zoom, right: (width - x) / zoom, bottom: (height - y) / zoom };
 }
@@ -96,20 +103,24 @@ export function clear(canvas: HTMLCanvasElement): void {
   context.clearRect(0, 0, canvas.width, canvas.height);
 }
 
-/** All nodes in sight. */
-export function drawNodes(canvas: HTMLCanvasElement, scene: Scene): void {
-  const { context, colour, left, top, right, bottom } = prepare(canvas, scene);
+/** All nodes in sight; if the canvas shows the same part already, only those that have changed. */
+export function drawNodes(canvas: HTMLCanvasElement, scene: Scene, place: string, before: Painted | null): Painted {
   const { drawing, model, chosen, viewport: { zoom } } = scene;
+  const isSame = before !== null && before.place === place && before.marks === model.marks;
+  const { context, colour, left, top, right, bottom } = prepare(canvas, scene, !isSame);
+  const painted: Painted = { place, marks: model.marks, statuses: isSame ? before.statuses : [] };
   const fills = new Map<string, string>();
   const line = Math.max(2, 2 / zoom);
   context.font = "550 13px system-ui, sans-serif";
   context.textBaseline = "middle";
   const ink = colour("--ink");
   const surface = colour("--surface");
-  for (const { id, position } of drawing.nodes) {
+  for (const [at, { id, position }] of drawing.nodes.entries()) {
     if (position.x + WIDTH < left || position.x > right || position.y + HEIGHT < top || position.y > bottom) continue;
     const state = model.node(id);
     const status = state?.undo ? "undone" : statusKey(state?.status ?? "PENDING");
+    if (painted.statuses[at] === status) continue;
+    painted.statuses[at] = status;
     let fill = fills.get(status);
     if (fill === undefined) fills.set(status, (fill = colour(COLOURS[status] ?? "--grey")));
     context.fillStyle = fill;
@@ -128,4 +139,5 @@ export function drawNodes(canvas: HTMLCanvasElement, scene: Scene): void {
       context.strokeRect(position.x - line, position.y - line, WIDTH + 2 * line, HEIGHT + 2 * line);
     }
   }
+  return painted;
 }

@@ -11,9 +11,10 @@ import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { savedFilters } from "../../lib/settings.ts";
 import { useStore } from "../../lib/store.ts";
 import { Bulk, BULK, type BulkAction, type Chosen } from "./Bulk.tsx";
+import { wholeText, type Filter } from "./list.ts";
 import "./runs.css";
 import { Strip } from "./Strip.tsx";
-import { useRuns, type Filter } from "./useRuns.ts";
+import { useRuns } from "./useRuns.ts";
 
 const QUICK = [
   { label: "All", value: null },
@@ -92,7 +93,7 @@ export default function RunsPage(_: PageProps) {
   useCommands(saved.map((one) => ({ label: `Runs: ${one.name}`, icon: "star", run: () => navigate(`/runs?q=${encodeURIComponent(one.text)}`) })));
   const status = termOf(q, "status");
   const problems = error instanceof ApiError && error.status === 422 ? (error.problem?.problems ?? [error.message]) : [];
-  const ask = (action: BulkAction): void => setBulk({ action, chosen: marked.size ? { ids: [...marked] } : { q } });
+  const ask = (action: BulkAction): void => setBulk({ action, chosen: marked.size ? { ids: [...marked] } : { q: wholeText(filter) } });
   return (
     <div className="page">
       <div className="page-head">
@@ -141,7 +142,7 @@ export default function RunsPage(_: PageProps) {
           {next ? "+" : ""} runs
         </span>
       </div>
-      {(marked.size > 0 || (q && rows.length > 0)) && (
+      {(marked.size > 0 || (isNarrow && rows.length > 0)) && (
         <div className="bulk-bar" role="toolbar" aria-label="Marked runs">
           <span className="nums">{marked.size ? `${showCount(marked.size)} marked` : "All that fit"}</span>
           {BULK.map((action) => (

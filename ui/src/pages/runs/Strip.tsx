@@ -5,7 +5,7 @@ import { useQuery } from "../../api/useQuery.ts";
 import { Button, statusKey } from "../../components/index.ts";
 import { showCount, showLocal } from "../../lib/format.ts";
 import { useFeed } from "../../live/feed.ts";
-import type { Filter } from "./useRuns.ts";
+import type { Filter } from "./list.ts";
 
 type Histogram = Shape<"Histogram">;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FeedEvent, RunRow } from "../../api/types.ts";
-import { mergeAsked, mergeFirst, patchRows } from "./list.ts";
+import { mergeAsked, mergeFirst, patchRows, wholeText } from "./list.ts";
 
 const AT = "2026-11-17T08:00:00.000Z";
 const row = (id: string, seq = 1): RunRow => ({ run_id: id, seq, status: "RUNNING", started_at: AT, ended_at: null, duration_ms: null }) as unknown as RunRow;
@@ -22,6 +22,11 @@ test("the first page again keeps what is older, and never goes back", () => {
   const merged = mergeFirst([row("6"), row("5", 6), row("3")], before, "more");
   assert.deepEqual(merged.map((one) => [one.run_id, one.seq]), [["6", 1], ["5", 7], ["3", 1], ["2", 1]]);
   assert.deepEqual(mergeFirst([row("6")], before, null).map((one) => one.run_id), ["6"]);
+});
+
+test("a part of the time belongs to the filter", () => {
+  assert.equal(wholeText({ q: "acme", since: "1h", until: "" }), "acme since:1h");
+  assert.equal(wholeText({ q: "", since: "", until: "2026-11-17T08:00:00.000Z" }), "until:2026-11-17T08:00:00.000Z");
 });
 
 test("what does not fit any more goes", () => {

@@ -2,6 +2,17 @@
 
 import type { FeedEvent, RunRow } from "../../api/types.ts";
 
+export interface Filter {
+  q: string;
+  since: string;
+  until: string;
+}
+
+/** All of a filter as one text: what a change of all that fit must ask for. */
+export function wholeText({ q, since, until }: Filter): string {
+  return [q, since && `since:${since}`, until && `until:${until}`].filter(Boolean).join(" ");
+}
+
 /** However long somebody scrolls, the page stays small. */
 export const KEPT_MAX = 10_000;
 

@@ -4,19 +4,13 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
 import type { FeedEvent, Page, RunRow, Shape } from "../../api/types.ts";
 import { useFeed } from "../../live/feed.ts";
-import { KEPT_MAX, mergeAsked, mergeFirst, patchRows } from "./list.ts";
+import { KEPT_MAX, mergeAsked, mergeFirst, patchRows, type Filter } from "./list.ts";
 
 const LIMIT = 100;
 /** Runs that are looked at again by their ids, beside the first page. */
 const ASKED_MAX = 40;
 /** Between two answers: however much happens, most of the time is left for those who read. */
 const PAUSE = 300;
-
-export interface Filter {
-  q: string;
-  since: string;
-  until: string;
-}
 
 type RunPage = Page<RunRow> & { searched: Shape<"Searched"> };
 
