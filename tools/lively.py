@@ -207,8 +207,8 @@ SETTLEMENT: dict[str, Any] = {
 async def start_runs(app: minuet.App) -> dict[str, str]:
     """About 60 runs, in the order of a busy minute; the ids of those that pictures are taken of."""
     order = str(ROOT / "examples" / "order" / "order.yaml")
-    refund = str(ROOT / "examples" / "approval" / "refund.yaml")
-    for source in (order, refund, INVOICES, PAYMENT, PREVIEW, SETTLEMENT):
+    refunds = str(ROOT / "examples" / "approval" / "refund.yaml")
+    for source in (order, refunds, INVOICES, PAYMENT, PREVIEW, SETTLEMENT):
         await app.workflows.deploy(app.workflows.compile(source))
     runs: dict[str, str] = {}
 
@@ -232,4 +232,6 @@ async def start_runs(app: minuet.App) -> dict[str, str]:
     runs["done"] = await start("invoices", {"customer": "Ann", "count": 8}, shop="north")
     runs["asks"] = await start("invoices", {"customer": "Bela", "count": 12}, shop="north")
     await app.runs.wait_ended(runs["done"], timeout=120)
+    refund = next(one for one in await app.approvals.list() if one.workflow == "refund")
+    await app.approvals.approve(refund.id, by="ada", comments="as agreed", data={"account": "1-23"})
     return runs
