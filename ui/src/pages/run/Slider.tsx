@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
-import { Button, Time } from "../../components/index.ts";
-import { showCount, showDuration } from "../../lib/format.ts";
+import { Button } from "../../components/index.ts";
+import { showCount, showDuration, showLocal, showUtc } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { timeMode } from "../../lib/settings.ts";
 import { useStore } from "../../lib/store.ts";
@@ -10,7 +10,9 @@ import type { RunModel } from "./model.ts";
 export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number | null) => void }) {
   const { history } = model;
   const last = history.seq;
-  const isRelative = useStore(timeMode) === "relative";
+  const mode = useStore(timeMode);
+  // The header has the day.
+  const clock = (ms: number): string => (mode === "local" ? showLocal(ms) : showUtc(ms)).slice("2026-11-18 ".length);
   const at = model.at ?? last;
   const [playing, setPlaying] = useState(false);
   const step = (by: number): void => onMove(at + by >= last ? null : Math.max(1, at + by));
@@ -55,7 +57,7 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
           <span className="muted">loading…</span>
         ) : event && (
           <span className="muted">
-            <code>{event.type}</code> {where} {isRelative ? <>+{showDuration(model.cursor.time - history.begin)}</> : <Time at={model.cursor.time} />}
+            <code>{event.type}</code> {where} {mode === "relative" ? `+${showDuration(model.cursor.time - history.begin)}` : clock(model.cursor.time)}
           </span>
         )}
       </span>
