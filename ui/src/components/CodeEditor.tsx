@@ -117,7 +117,7 @@ export interface LineProblem {
 export function Source({ text, language, problems = [], label }: { text: string; language: Language; problems?: readonly LineProblem[]; label: string }) {
   const lines = useMemo(() => highlight(text, language), [text, language]);
   return (
-    <div className="source" tabIndex={0} role="region" aria-label={label}>
+    <div className="source-text" tabIndex={0} role="region" aria-label={label}>
       {lines.map((pieces, at) => {
         const here = problems.filter((one) => one.line === at + 1);
         return (

@@ -12,10 +12,10 @@ export function Strip({ recent }: { recent: Overview["runs"]["recent"] }) {
   const most = Math.max(1, ...totals);
   const seen = ORDER.filter((one) => recent.counts[one]);
   return (
-    <section className="strip" aria-label="Runs of the last day">
-      <div className="strip-head">
+    <section className="day" aria-label="Runs of the last day">
+      <div className="day-head">
         <h2>Runs of the last day</h2>
-        <span className="strip-legend">
+        <span className="day-legend">
           {seen.map((one) => (
             <Link key={one} to={`/runs?q=status:${statusKey(one)}`}>
               <span className="dot" data-status={statusKey(one)} /> {statusKey(one)} <b className="nums">{showCount(recent.counts[one]!)}</b>
@@ -24,7 +24,7 @@ export function Strip({ recent }: { recent: Overview["runs"]["recent"] }) {
         </span>
         {!recent.complete && <span className="muted">only the newest {showCount(recent.counted)} were counted</span>}
       </div>
-      <div className="strip-bars" style={{ height: HEIGHT }}>
+      <div className="day-bars" style={{ height: HEIGHT }}>
         {recent.buckets.map((one, at) => (
           <Link key={one.from} to={`/runs?q=${encodeURIComponent(`since:${one.from} until:${new Date(Date.parse(one.from) + recent.bucket_ms).toISOString()}`)}`} aria-label={`${totals[at]} runs from ${showLocal(Date.parse(one.from))}`} title={`${showLocal(Date.parse(one.from))}: ${totals[at]} runs\n${ORDER.filter((status) => one.counts[status]).map((status) => `${statusKey(status)} ${one.counts[status]}`).join(", ")}`}>
             {ORDER.filter((status) => one.counts[status]).map((status) => (
@@ -33,7 +33,7 @@ export function Strip({ recent }: { recent: Overview["runs"]["recent"] }) {
           </Link>
         ))}
       </div>
-      <div className="strip-axis muted">
+      <div className="day-axis muted">
         <span>a day ago</span>
         <span>12 hours</span>
         <span>now</span>

@@ -1,13 +1,18 @@
 import { useEffect, useState } from "react";
 import { Button } from "../../components/index.ts";
-import { showCount, showDuration } from "../../lib/format.ts";
+import { showCount, showDuration, showLocal, showUtc } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { timeMode } from "../../lib/settings.ts";
+import { useStore } from "../../lib/store.ts";
 import type { RunModel } from "./model.ts";
 
 /** Moves the whole page over the events of the run: graph, timeline, history and data. */
 export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number | null) => void }) {
   const { history } = model;
   const last = history.seq;
+  const mode = useStore(timeMode);
+  // The header has the day.
+  const clock = (ms: number): string => (mode === "local" ? showLocal(ms) : showUtc(ms)).slice("2026-11-18 ".length);
   const at = model.at ?? last;
   const [playing, setPlaying] = useState(false);
   const step = (by: number): void => onMove(at + by >= last ? null : Math.max(1, at + by));
@@ -52,7 +57,7 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
           <span className="muted">loading…</span>
         ) : event && (
           <span className="muted">
-            <code>{event.type}</code> {where} +{showDuration(model.cursor.time - history.begin)}
+            <code>{event.type}</code> {where} {mode === "relative" ? `+${showDuration(model.cursor.time - history.begin)}` : clock(model.cursor.time)}
           </span>
         )}
       </span>
