@@ -110,14 +110,15 @@ async def test_a_run_is_caught_up_with_after_a_restart_and_a_sleep(
     rough_page: Page, tmp_path: Path
 ) -> None:
     page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
-    async with App(store, handlers=[handlers]) as app:
+    async with App(store, handlers=[handlers], drain_seconds=0) as app:
         run = str(await app.runs.start(GATED, "restart"))
     async with serve_at(0, store) as port:
         await page.goto(f"http://127.0.0.1:{port}/ui/runs/{run}?tab=history")
         await expect(page.locator(".page-head .status")).to_have_text("Running")
     await expect(page.get_by_text("Connection lost")).to_be_visible()
     # The run goes on while the server is away, up to its last node.
-    async with App(store, handlers=[handlers]) as app:
+    # Its worker does not wait for the gate when it ends.
+    async with App(store, handlers=[handlers], drain_seconds=0) as app:
         await until_first(app, run)
         ahead = (await app.runs.show(run)).seq
     async with serve_at(port, store):
