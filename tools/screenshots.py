@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from playwright.async_api import Browser, Page, async_playwright
@@ -134,7 +135,7 @@ async def take_all(url: str, runs: dict[str, str], look: bool) -> None:
 
 async def main(look: bool) -> None:
     build_page(ROOT)
-    modules = [lively, str(ROOT / "examples" / "order" / "order.py")]
+    modules: list[str | ModuleType] = [lively, str(ROOT / "examples" / "order" / "order.py")]
     with tempfile.TemporaryDirectory() as place, bind("127.0.0.1", 0) as sock:
         store = f"sqlite:///{place}/minuet.db"
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
