@@ -35,7 +35,7 @@ async def test_the_overview_shows_the_store_and_examines_it(
             ("For you to decide", "1"),
             ("Dead letters", "1"),
         ):
-            figure = figures.locator("a", has_text=name).locator("dd").first
+            figure = figures.locator("a", has_text=name).locator("b").first
             await expect(figure).to_have_text(value)
         stalls = page.get_by_role("region", name="Stalled runs")
         await expect(stalls).to_contain_text("no worker takes 'render'")
