@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
 from ..api.conftest import Serve, Site
@@ -73,6 +74,7 @@ async def be(page: Page, name: str) -> None:
     await page.get_by_role("button", name="That’s me").click()
 
 
+@pytest.mark.shows("Z-04")
 async def test_an_approval_is_decided_with_its_form(serve: Serve, rough_page: Page) -> None:
     page = rough_page
     async with serve() as site:
