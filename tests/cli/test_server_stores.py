@@ -573,6 +573,14 @@ def test_every_command_works_on_every_store(
         *["CANCELLED"] * 2,
         "COMPLETED",
     ]
+    counted = call("runs", "histogram", "--json").json["buckets"]
+    assert sum(sum(one["counts"].values()) for one in counted) == 6
+    attempts = call("runs", "attempts", failed, "second", "--json").json["attempts"]
+    assert attempts[-1]["outcome"] == "completed"
+    statistics = call("workflows", "stats", "--json").json
+    assert {one["workflow"]: one["counted"] for one in statistics}["double"] == 3
+    assert call("workers", "leases", "--json").json == []
+    assert set(call("overview", "--json").json["runs"]["open"].values()) == {0}
     doctor = call("doctor")
     assert doctor.out == "Sound: every invariant holds on 6 runs.\n"
     assert re.fullmatch(r"store: (SQLite|PostgreSQL|Redis|Valkey) [0-9.]+, .+\n", doctor.err)

@@ -47,8 +47,8 @@ def server(folder: Any, spawn: Any) -> Iterator[str]:
     """The address of a server of the folder's store."""
     child = spawn("server", *STORE, "--port", "0")
     for line in child.stderr:
-        if found := re.search(r"http://\S+", line):
-            yield found[0].rstrip(".,")
+        if found := re.search(r"http://[^/\s]+", line):
+            yield found[0]
             return
     raise AssertionError("the server has not started")
 

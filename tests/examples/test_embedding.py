@@ -184,7 +184,7 @@ opened = []
 class Noted(shop.minuet.SyncApp):
     def open(self):
         super().open()
-        opened.append(self._app)
+        opened.append(self._facade)
 
 async def weigh(parcels):
     begun.set()

@@ -255,7 +255,7 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
     # In other tests here, those with services in test_services.py.
     elsewhere = {
-        *("embedding", "services", "in_python", "patterns", "three_ways"),
+        *("agent", "embedding", "services", "in_python", "patterns", "three_ways"),
         *("saga", "polling", "etl", "family", "undo"),
         # In tests/api.
         "workers",

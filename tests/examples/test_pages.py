@@ -21,6 +21,7 @@ LEFT_OUT = {
     "README.md": {
         "make demo": "in a copy of the repository",
         "make test": "in a copy of the repository",
+        "make serve": "in a copy of the repository",
         "pip install .": "done by the fixture, without the network",
         "export MINUET_STORE=postgresql://minuet@db.example/minuet": "needs a server",
     },

@@ -80,6 +80,8 @@ CASES = {
     "POST /dlq/{id}/edit": Case("/dlq/LETTER/edit", {"config": {"a": 1}}, may_repeat=True),
     "POST /runs/{run_id}/start": Case("/runs/PENDING/start", {}),
     "DELETE /runs/{run_id}": Case("/runs/DONE"),
+    "POST /runs/bulk": Case("/runs/bulk", {"action": "pause", "run_ids": ["WAITING"]}),
+    "POST /runs/bulk/delete": Case("/runs/bulk/delete", {"run_ids": ["DONE"]}),
     "POST /runs/{run_id}/nodes/{node}/skip": Case("/runs/WAITING/nodes/w/skip", {"why": "old"}),
     "POST /runs/{run_id}/nodes/{node}/set-output": Case(
         "/runs/WAITING/nodes/w/set-output", {"data": 7}, may_repeat=True
@@ -100,6 +102,14 @@ LIVES = {"POST /workers/{id}/exchange", "PUT /workers/{id}/tasks/{task}/steps/{n
 #: It sends something, and changes nothing here.
 SENDS = {"POST /webhooks/{name}/test"}
 
+#: These only answer; a repair changes nothing of a run that is sound.
+ANSWERS = {
+    *("POST /workflows/validate", "POST /runs/{run_id}/preview", "POST /doctor/{run_id}/repair"),
+}
+
+#: It ends the sample's worker: tests/api/test_dev_sample.py.
+KILLS = {"POST /dev/kill-worker"}
+
 
 def test_every_route_that_changes_something_is_killed_here() -> None:
     found = {
@@ -109,7 +119,7 @@ def test_every_route_that_changes_something_is_killed_here() -> None:
         if method not in ("get", "head")
     }
 
-    assert found == CASES.keys() | LIVES | SENDS
+    assert found == CASES.keys() | LIVES | SENDS | ANSWERS | KILLS
 
 
 # ── what there is before ────────────────────────────────────────────────────────────────────
@@ -197,6 +207,8 @@ def fill(value: Any, names: dict[str, str]) -> Any:
             value = value.replace(name, id)
     elif isinstance(value, dict):
         return {key: fill(one, names) for key, one in value.items()}
+    elif isinstance(value, list):
+        return [fill(one, names) for one in value]
     return value
 
 

@@ -368,7 +368,9 @@ def explain(error: minuet.MinuetError) -> str:
             return "a durable function"
         case minuet.SecretError() | minuet.WebhookError():
             print(error.code)
-        case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():
+        case minuet.CannotWaitError() | minuet.OutputError():
+            return "a handler"
+        case minuet.HandlerError() | minuet.ConfigError():
             return "the program"
         case _:
             return str(error)
