@@ -3,7 +3,7 @@
 `python -m minuet run` takes 0.3 s of CPU until it has imported what it needs, far more than a test
 needs of it. These are forked from a process that has imported all of it (`nursery` in tests/fault):
 real processes with their own folder, environment, output, signals and end. What Python does before
-its first line is not tested by them; whoever changes a variable that it reads there gets a process
+its first line is not tested by them; a test that changes a variable read there gets a process
 that was started in the usual way.
 """
 

@@ -72,7 +72,7 @@ class Nursery:
         return None
 
     def read(self) -> Order | None:
-        """The next order; whoever gives one waits for its answer before the next."""
+        """The next order; its sender waits for the answer before the next one."""
         data, files, _, _ = socket.recv_fds(self.orders, 65536, FILES_MAX)
         while data and not data.endswith(b"\n"):
             data += self.orders.recv(65536)

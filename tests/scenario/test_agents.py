@@ -91,8 +91,8 @@ async def test_a_worker_that_is_lost_repeats_only_the_call_that_was_under_way(
         ran.append(seat)
         return seat
 
-    # The store's clock jumps past the lease while the model thinks: whoever asked it is as good
-    # as dead, and the token is taken anew.
+    # The store's clock jumps past the lease while the model thinks: the worker that asked counts
+    # as dead, and the token is taken again.
     options = {"egress_private": True, "secrets": Vault(service.url), "clock": clock}
     tools = {"look": look, "book": book}
     async with scene(tools, lease_seconds=LEASE_MS / 1000, **options) as s:
