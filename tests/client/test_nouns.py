@@ -285,6 +285,9 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         tagged = await client.workflows.tag("double@1", "live")
         assert tagged.tags == {"main": 1, "live": 1}
         assert await client.workflows.get("double@live") == tagged
+        await app.workflows.deploy({**DOUBLE, "name": "gone"})
+        assert (await client.workflows.delete("gone")).newest == 1
+        assert [one.name for one in await app.workflows.list()] == ["double"]
         assert (await client.run("double@live", {"n": 2}, timeout=60)).output == {"double": 4}
         started = await client.start_many("double", [{"n": n} for n in range(5)])
         results = [(await run.result(timeout=60)).output["double"] for run in started]

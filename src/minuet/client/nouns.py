@@ -110,6 +110,13 @@ class RemoteWorkflows(Remote, Workflows):
         answer = await self._transport.call("PUT", path, body=body, again=True)
         return reading.read_workflow(answer.json())
 
+    async def delete(self, name: str) -> WorkflowView:
+        """Delete a workflow with all its versions and tags; what its newest version was."""
+        if not name:
+            raise WorkflowNotFoundError(name)
+        answer = await self._transport.call("DELETE", path_of("workflows", name))
+        return reading.read_workflow(answer.json())
+
     async def list(self, *, after: str = "", limit: int = 100) -> WorkflowList:
         """The deployed workflows by name, each with its newest version."""
         found = await pages(self._get, "/workflows", limit, after or None)
