@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, overload
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.bulk import BulkAction, ManyChanged, change_many
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
 from minuet.app.consequences import Consequences, PreviewAction, preview
