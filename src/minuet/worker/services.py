@@ -14,11 +14,12 @@ from minuet.bridge.values import encode, encode_value
 from minuet.errors import LeaseLost, SecretError, StoreUnavailableError
 from minuet.events import NodeWaiting
 from minuet.nodes.agents import AgentServices
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.prices import Prices
 from minuet.nodes.masking import MASKED, NO_MASK, Mask
 from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, SecretProvider
+from minuet.nodes.services import LlmDefaults
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.exchange import NewStep
@@ -33,7 +34,7 @@ _log = logging.getLogger("minuet.worker")
 
 
 class WorkerServices:
-    """What contexts ask of one worker (`nodes.context.Services`)."""
+    """What contexts ask of one worker (`nodes.services.Services`)."""
 
     def __init__(
         self,

@@ -27,11 +27,12 @@ import msgspec
 from minuet.bridge.values import encode
 from minuet.errors import BlobError, HandlerError, LeaseLost, SecretError, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask
 from minuet.nodes.io.client import Client
 from minuet.nodes.kept_output import KeptStream
 from minuet.nodes.masking import NO_MASK
+from minuet.nodes.services import LlmDefaults
 from minuet.types import Json
 from minuet.worker.failure import Examined, examine
 from minuet.worker.isolation import memory
@@ -200,7 +201,7 @@ class _ToWorker(logging.Handler):
 
 
 class ChildServices:
-    """What contexts ask of the worker, from another process (`nodes.context.Services`)."""
+    """What contexts ask of the worker, from another process (`nodes.services.Services`)."""
 
     def __init__(self, connection: Connection, begin: Begin) -> None:
         self._connection = connection
