@@ -424,13 +424,3 @@ def _as_returned(name: str, fn: Callable[..., Any], value: Json) -> Any:
     """What a step has kept, in the type that its function is annotated to return."""
     decode = result_decoder(fn)
     return decode(value, f"step {name!r}, the result")
-
-
-async def run_child(
-    context: Context, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None
-) -> Any:
-    """The output of the child run of a node instance, or what to wait for. For the node type
-    `workflow`."""
-    return await context._services.run_child(
-        context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
-    )
