@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
 
+from minuet.app.actions import BULK_ACTIONS, PREVIEW_ACTIONS
 from minuet.app.argument_rules import (
     BUCKETS_MAX,
     COMMENTS_LENGTH_MAX,
@@ -110,11 +111,8 @@ RULES: dict[str, Rule] = {
     "plan": instance(Plan),
     # Changing.
     "dry_run": instance(bool),
-    "action": one_of("cancel", "pause", "resume", "retry", "delete"),
-    "Runs.preview.action": one_of(
-        *("cancel", "pause", "resume", "retry", "rollback", "signal"),
-        *("skip", "set_output", "take_back", "approve", "reject"),
-    ),
+    "action": one_of(*BULK_ACTIONS),
+    "Runs.preview.action": one_of(*PREVIEW_ACTIONS),
     "Runs.preview.node": optional(any_text),
     "Runs.preview.name": optional(lambda value: _signal_name(value)),
     "reason": text(REASON_LENGTH_MAX),

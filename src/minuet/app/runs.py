@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, overload
 
+from minuet.app.actions import BulkAction, PreviewAction
 from minuet.app.argument_rules import is_storable
 from minuet.app.arguments import checked
 from minuet.app.awaiting import Awaiting
-from minuet.app.bulk import BulkAction, ManyChanged, change_many
+from minuet.app.bulk import ManyChanged, change_many
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
-from minuet.app.consequences import Consequences, PreviewAction, preview
+from minuet.app.consequences import Consequences, preview
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
 from minuet.app.repairing import change_run, check_seq, keep_value

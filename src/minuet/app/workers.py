@@ -61,6 +61,11 @@ class WorkerView(msgspec.Struct, frozen=True):
     leftover: int = 0
 
     @property
+    def state(self) -> Status | Literal["draining"]:
+        """Its status; `draining` while it drains and sends heartbeats."""
+        return "draining" if self.draining and self.status == "healthy" else self.status
+
+    @property
     def takes(self) -> bool:
         """Whether it can be expected to take something."""
         return self.status != "dead" and not self.draining

@@ -78,7 +78,7 @@ class WorkerServices:
         timeout_ms: int | None,
     ) -> Json | Wait:
         """The output of the node instance's child run, or what to wait for."""
-        with _outage_of(context):
+        with outage_of(context):
             return await self._children.run(
                 context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
             )
@@ -86,7 +86,7 @@ class WorkerServices:
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
         key = (context.run_id, context.token_node, context.scope_text)
-        with _outage_of(context):
+        with outage_of(context):
             known = (await self._store.read_steps(self._tenant, key)).get(context.mask(name))
         return (False, None) if known is None else (True, msgspec.json.decode(known))
 
@@ -98,7 +98,7 @@ class WorkerServices:
         """Keep a step's result under the handler's lease."""
         key = (context.run_id, context.token_node, context.scope_text)
         step = NewStep(*key, context.lease_id, context.mask(name), data)
-        with _outage_of(context):
+        with outage_of(context):
             (kept,) = await self._recorder.record([step])
         if not isinstance(kept, bytes):
             context.cancel()
@@ -108,7 +108,7 @@ class WorkerServices:
     async def find_wait(self, context: Context) -> Json:
         """The data of the node instance's last wait; None: it has not waited."""
         place = (context.token_node, context.scope_text)
-        with _outage_of(context):
+        with outage_of(context):
             history = await HistoryReader(self._store, self._tenant).history(context.run_id)
         for _, _, event in reversed(history):
             if isinstance(event, NodeWaiting) and (event.node, event.scope) == place:
@@ -146,14 +146,14 @@ class WorkerServices:
                 context.heartbeat()
                 yield piece
 
-        with _outage_of(context):
+        with outage_of(context):
             return await write_content(
                 self._store, wanted(), run=context.run_id, tenant=self._tenant
             )
 
     async def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
         """The bytes of a blob of the run or of a run above it, or of one that belongs to none."""
-        with _outage_of(context):
+        with outage_of(context):
             async for piece in read_of_family(self._store, self._tenant, context.run_id, ref):
                 context.heartbeat()
                 yield piece
@@ -195,7 +195,7 @@ def mask_output(mask: Mask, data: bytes, value: Json, what: str) -> tuple[bytes,
 
 
 @contextlib.contextmanager
-def _outage_of(context: Context) -> Iterator[None]:
+def outage_of(context: Context) -> Iterator[None]:
     """Remember an outage of the worker's own store, which the handler gets to see as well."""
     try:
         yield

@@ -9,6 +9,7 @@ from msgspec import Meta
 from minuet.api.replies.base import Moment, Reply, RunId, Status
 from minuet.api.replies.instances import Node
 from minuet.api.replies.workflows import Diagnostic
+from minuet.app.actions import BulkAction
 
 
 class RunRow(Reply, frozen=True):
@@ -119,7 +120,7 @@ class ChangedRun(Reply, frozen=True):
 class ManyChanged(Reply, frozen=True):
     """What became of several runs, or would."""
 
-    action: Literal["cancel", "pause", "resume", "retry", "delete"]
+    action: BulkAction
     preview: bool
     changed: int
     refused: int

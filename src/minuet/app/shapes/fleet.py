@@ -12,15 +12,14 @@ if TYPE_CHECKING:
 
 
 def worker(found: WorkerView) -> Shape:
-    """A worker. One that drains is `draining` while it sends heartbeats."""
-    is_draining = found.draining and found.status == "healthy"
+    """A worker."""
     return {
         "id": found.id,
         "name": found.name,
         "host": found.host,
         "pid": found.pid,
         "version": found.version,
-        "status": "draining" if is_draining else found.status,
+        "status": found.state,
         "draining": found.draining,
         "concurrency": found.concurrency,
         "busy": found.running,

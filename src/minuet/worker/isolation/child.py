@@ -52,7 +52,7 @@ from minuet.worker.isolation.messages import (
     read_frame,
 )
 from minuet.worker.isolation.places import find_task
-from minuet.worker.services import encode_step, mask_output
+from minuet.worker.services import encode_step, mask_output, outage_of
 
 #: How long after its hard limit an attempt lives at most, if the worker cannot kill it any more.
 ORPHAN_S = 10.0
@@ -274,12 +274,10 @@ class ChildServices:
 
 @contextlib.contextmanager
 def _outage_of(context: Context) -> Iterator[None]:
-    """Remember an outage of the worker's store, which the handler gets to see as well."""
+    """Remember an outage of the worker's store, and that the attempt is not wanted any more."""
     try:
-        yield
-    except StoreUnavailableError as error:
-        context.outage = error
-        raise
+        with outage_of(context):
+            yield
     except LeaseLost:
         context.cancel()
         raise
