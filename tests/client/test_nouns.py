@@ -24,20 +24,18 @@ from minuet.app.runs import Runs
 from minuet.app.webhooks import Webhooks
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
+from minuet.client.approvals import RemoteApprovals
+from minuet.client.audit import RemoteAudit
+from minuet.client.blobs import RemoteBlobs
 from minuet.client.client import AsyncClient
-from minuet.client.nouns import (
-    RemoteApprovals,
-    RemoteAudit,
-    RemoteBlobs,
-    RemoteDeadLetters,
-    RemoteDoctor,
-    RemoteKeys,
-    RemoteRetention,
-    RemoteWebhooks,
-    RemoteWorkers,
-    RemoteWorkflows,
-)
+from minuet.client.dead_letters import RemoteDeadLetters
+from minuet.client.doctor import RemoteDoctor
+from minuet.client.keys import RemoteKeys
+from minuet.client.retention import RemoteRetention
 from minuet.client.runs import RemoteRuns
+from minuet.client.webhooks import RemoteWebhooks
+from minuet.client.workers import RemoteWorkers
+from minuet.client.workflows import RemoteWorkflows
 from minuet.errors import (
     AlreadyDecidedError,
     AmbiguousRunError,

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.app.acting import recorded_by
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.compiling import (
     CompiledWorkflow,
     EncodedInput,

@@ -17,8 +17,8 @@ from minuet.bridge.programs import Config, Facts
 from minuet.errors import CannotWaitError, LeaseLost
 from minuet.kernel.scope import encode
 from minuet.kernel.settle import AttemptFailed, Succeeded
-from minuet.nodes.context import Services
 from minuet.nodes.handler import Handlers
+from minuet.nodes.services import Services
 from minuet.plan.plan import Node
 from minuet.store.exchange import Grant, RunHeader
 from minuet.telemetry.observer import Tracer
