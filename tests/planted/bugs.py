@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+from tests.planted import agents as absent_minded
 from tests.planted import functions as flawed
 from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
@@ -40,6 +41,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     registry: bool = False
     #: Whether the worlds have durable functions.
     functions: bool = False
+    #: Whether runs are of agents.
+    agents: bool = False
     #: Whether clerks retry and discard dead letters.
     letters: bool = False
     #: Whether they ask people.
@@ -73,6 +76,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             families=self.families,
             registry=self.registry,
             functions=self.functions,
+            agents=self.agents,
             letters=self.letters,
             approvals=self.approvals,
             undo=self.undo,
@@ -684,6 +688,18 @@ _ALL = (
             ("child-again", "a replay starts another child run", flawed.child_again),
             ("child-goes-on", "a child run that nobody waits for goes on", flawed.child_goes_on),
             ("attempts-forgotten", "a wait makes attempts uncounted", flawed.attempts_forgotten),
+        )
+    ),
+    *(
+        Bug(name=f"agent-{name}", summary=summary, agents=True, faults=("kill",), patch=patch)
+        for name, summary, patch in (
+            (
+                "asks-again",
+                "a model is asked again what it has answered",
+                absent_minded.begins_anew,
+            ),
+            ("tool-again", "a tool is called again after a crash", absent_minded.tool_again),
+            ("unspent", "what was spent before a crash is forgotten", absent_minded.unspent),
         )
     ),
     Bug(

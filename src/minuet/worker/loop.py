@@ -113,8 +113,7 @@ class Loop:
         """Make rounds until the worker drains."""
         workload, draining = self._workload, self._draining
         while not draining.is_begun:
-            await self._sweep_when_due()
-            more = await self.round()
+            more = await (self._round_with_sweep() if self._sweep_is_due() else self.round())
             # Handlers that do not wait for anything finish in one turn of the event loop, and
             # their callbacks run in the next. Results that are kept back are no reason to go on
             # without those of what was just begun.
@@ -263,14 +262,26 @@ class Loop:
 
     # ── between rounds ──────────────────────────────────────────────────────────────────
 
-    async def _sweep_when_due(self) -> None:
+    def _sweep_is_due(self) -> bool:
         now = asyncio.get_running_loop().time()
         if now < self._sweeping.due_at:
-            return
-        if now >= self.renew_at and any(self._workload.held()):
-            return  # Its own leases first: the next round renews them.
-        await self._sweeping.sweep()
+            return False
+        # Its own leases first: the next round renews them.
+        return now < self.renew_at or not any(self._workload.held())
+
+    async def _round_with_sweep(self) -> bool:
+        """Sweep, and exchange meanwhile. A store that works on both together lets the exchange take
+        what the sweep makes ready, and needs one commit for both."""
+        sweep = asyncio.get_running_loop().create_task(self._sweeping.sweep())
+        try:
+            # One turn of the event loop, and the sweep is on its way.
+            await asyncio.sleep(0)
+            more = await self.round()
+            more = await sweep or more
+        finally:
+            sweep.cancel()
         self._reporting.look()
+        return more
 
     async def _rest(self) -> None:
         """Wait until a handler has finished, work may have come, or something is due."""
