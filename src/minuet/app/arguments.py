@@ -93,6 +93,7 @@ RULES: dict[str, Rule] = {
     "Questions.program.run_id": _NAME,
     "Workflows.get.name": any_text,
     "Workflows.tag.name": any_text,
+    "Workflows.delete.name": any_text,
     "Workflows.list.after": any_text,
     "run_ids": several(any_text),
     "tenants": optional(several(_NAME)),
