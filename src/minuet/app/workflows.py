@@ -195,9 +195,9 @@ class Workflows:
         if at:
             problem = f"name: all versions are deleted together: write {base!r:.100}"
             raise InputError([problem], argument="name")
-        found = None
-        if is_storable(name):
-            found = await self._store.read_workflow(self._tenant, name)
+        if not is_storable(name):
+            raise WorkflowNotFoundError(name)
+        found = await self._store.read_workflow(self._tenant, name)
         if found is None:
             raise await self._engine.registry.refusal(self._tenant, name)
         view = await self._view(found)
