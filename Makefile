@@ -83,7 +83,7 @@ faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)
 
-bench-http: $(DEV) ## Measure the HTTP API: starts, end to end, workers; ARGS="--stores sqlite --seconds 60"
+bench-http: $(DEV) ## Measure the HTTP API: starts, end to end, workers; ARGS="--rate 1000 --hold 60"
 	@$(RUN) -m bench.http $(ARGS)
 
 bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"

@@ -3,7 +3,7 @@
 For each store, a server and a worker run as processes of their own, as users start them, and this
 process is the client:
 
-* starts: `POST /runs` by 16 clients that send the next one when they have an answer; the CPU of
+* starts: `POST /api/v1/runs` by 16 clients that send the next one when they have an answer; the CPU of
   the server
 * alone: one client, beside the same start without HTTP in this process
 * end to end: runs of one node, from the request until the client has seen the end, at half of the
@@ -80,7 +80,7 @@ class Client:
 
     async def start(self, workflow: str) -> tuple[int, str]:
         """Start a run; status and id."""
-        status, body = await self.call("/runs", {"workflow": workflow, "inputs": {"a": 1}})
+        status, body = await self.call("/api/v1/runs", {"workflow": workflow, "inputs": {"a": 1}})
         return status, json.loads(body)["run_id"] if status == 201 else ""
 
     async def wait(self, run: str) -> None:
