@@ -150,6 +150,35 @@ async def test_small_runs_do_not_wait_for_the_events_of_a_large_one(
     assert await pair.is_logged(large)
 
 
+async def test_a_large_run_does_not_wait_until_there_are_no_small_ones(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minuet.store.logged.flusher.WAITERS_MAX", 2)
+    large, other, *small = [await pair.create() for _ in range(5)]
+    log = Slow(pair.log, small[0])
+    flusher = flusher_of(pair.hot, log)
+    first = asyncio.create_task(flusher.durable(small[0]))
+    working = asyncio.create_task(flusher.work())
+
+    async with asyncio.timeout(30):
+        await log.begun.wait()
+        # One pass is for small ones, and more of them come: the other one is for a large one, and
+        # only one of both is for large ones.
+        asked = [(small[1], 1), (large, 3), (other, 3)]
+        waiting = [
+            asyncio.create_task(flusher.durable(run)) for run, count in asked for _ in range(count)
+        ]
+        await asyncio.sleep(0)
+        assert flusher._next_runs() == [large]
+        flusher._busy.add(large)
+        assert flusher._next_runs() == [small[1]]
+        flusher._busy.discard(large)
+        log.goes_on.set()
+        assert all(await asyncio.gather(first, *waiting))
+
+    working.cancel()
+
+
 async def test_what_nobody_asked_for_is_found_after_a_while(pair: Pair, clock: Any) -> None:
     run = await pair.create()
     flusher = flusher_of(pair.hot, pair.log)

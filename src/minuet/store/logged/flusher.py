@@ -65,6 +65,8 @@ class Flusher:
         self._runs: dict[str, None] = {}
         #: Runs in passes that are under way.
         self._busy: set[str] = set()
+        #: Of these, the large ones.
+        self._large: set[str] = set()
         self._waiters: list[Waiter] = []
         self._due = asyncio.Event()
         self._polled_at = -1.0
@@ -172,11 +174,15 @@ class Flusher:
 
     def _next_runs(self) -> list[str]:
         """The runs of the next pass: of what no pass is under way for, those that callers wait for
-        first. A large one has a pass of its own, after the others."""
+        first. A large one has a pass of its own, while another one is for the small ones. So none
+        has to wait until there is nothing else to do."""
         waited = Counter(one.run for one in self._waiters if one.run not in self._busy)
         names = [*waited, *(run for run in self._runs if not (run in self._busy or run in waited))]
-        small = [run for run in names if waited[run] <= WAITERS_MAX]
-        chosen = (small or names[:1])[:RUNS_MAX]
+        large = [run for run in names if waited[run] > WAITERS_MAX]
+        small = [run for run in names if waited[run] <= WAITERS_MAX][:RUNS_MAX]
+        is_turn_of_large = bool(self._busy) and self._busy.isdisjoint(self._large)
+        chosen = large[:1] if large and (is_turn_of_large or not small) else small
+        self._large = (self._large & self._busy) | set(chosen).intersection(large)
         if len(chosen) < len(names):
             self._due.set()  # The others are for the next pass, which may begin now.
         return chosen
