@@ -3,8 +3,8 @@
 For each store, a server and a worker run as processes of their own, as users start them, and this
 process is the client:
 
-* starts: `POST /api/v1/runs` by 16 clients that send the next one when they have an answer; the CPU of
-  the server
+* starts: `POST /api/v1/runs` by 16 clients that send the next one when they have an answer; the CPU
+  of the server
 * alone: one client, beside the same start without HTTP in this process
 * end to end: runs of one node, from the request until the client has seen the end, at half of the
   rate at which they can be completed

@@ -174,6 +174,12 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
             {"capabilities": {"gpu": 2, "labels": ["fast", "ssd"]}},
             marks=pytest.mark.shows("Y-28"),
         ),
+        pytest.param(
+            {"requires_capabilities": {"data": ["orders"], "zone": "eu"}},
+            {"capabilities": {"data": ["orders"], "zone": "us"}},
+            {"capabilities": {"data": ["customers", "orders"], "zone": "eu"}},
+            marks=pytest.mark.shows("Z-14"),
+        ),
         pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34", "Y-29")),
         pytest.param(
             {"forbidden_nodes": ["wrong"]}, {}, {}, marks=pytest.mark.shows("H-35", "Y-30")
