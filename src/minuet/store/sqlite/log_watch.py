@@ -1,7 +1,7 @@
 """Notice soon that another process has changed the file.
 
 Each commit writes to the log beside the file, and so changes its time or its size. Looking at
-these costs about a microsecond and takes no lock, so it can be done every few milliseconds. It is
+these costs about a microsecond and takes no lock, so it can be done every millisecond. It is
 only a hint: changes within one tick of the file system's clock look alike, and not every file
 system keeps times. Those who wait for a change poll for it as well.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 #: The interval between two looks after a change. It doubles up to the longest.
-LOOK_MS = 3.0
+LOOK_MS = 1.0
 LOOK_MS_MAX = 24.0
 
 
