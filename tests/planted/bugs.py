@@ -555,9 +555,9 @@ _ALL = (
     ),
     Bug(
         name="child-end-seen-too-late",
-        last=75,
+        last=1066,
         summary="a token waits for a child run that is over",
-        first=65,
+        first=1000,
         families=True,
         faults=("pause",),
         haste=20,
@@ -577,7 +577,8 @@ _ALL = (
         families=True,
         letters=True,
         faults=("lossy",),
-        last=12,
+        last=1074,
+        first=1040,
         transition=wrong.ReportedThoughAwaited,
     ),
     Bug(
