@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minuet.bridge.programs import Config, Loaded
     from minuet.kernel.foreach import Listed
     from minuet.nodes.context import Context
-    from minuet.store.exchange import Grant, Item, RunHeader
+    from minuet.store.exchange import Item
 
 
 class Assignment(Granted, eq=False):
@@ -38,7 +38,7 @@ class Assignment(Granted, eq=False):
     items: Items | None = None
     _list: Listed | None = None
     #: When and how nodes ran, by name; filled before conditions that read it are evaluated.
-    metadata: dict[str, Json] = {}
+    metadata: dict[str, Json] = msgspec.field(default_factory=dict)
     #: The values of secrets that its config was rendered with.
     revealed: tuple[str, ...] = ()
     #: The handler as a task, or as a future of the thread it runs in.
@@ -63,6 +63,12 @@ class Assignment(Granted, eq=False):
         self.loaded = loaded
         self.facts = loaded.facts(self.grant.node)
         self.node = self.facts.node
+
+    @property
+    def must_run(self) -> bool:
+        """Whether its outcome is not known before its node has run."""
+        grant = self.grant
+        return not (self.node is None or grant.skip or grant.cursor or grant.expiry)
 
     @property
     def holds_slot(self) -> bool:

@@ -58,7 +58,7 @@ class Finished(msgspec.Struct, frozen=True):
 class _Assignment(Assignment, eq=False):
     """A task, in the form in which workers work on tokens."""
 
-    given_inputs: dict[str, Json] = {}
+    given_inputs: dict[str, Json] = msgspec.field(default_factory=dict)
     given_input: Json = None
 
     def inputs(self) -> dict[str, Json]:

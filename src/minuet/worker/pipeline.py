@@ -61,6 +61,8 @@ class Pipeline:
         if not self.preparing.find_program(assignment):
             return None
         outcome: Outcome | None
+        if not assignment.facts.is_inline and assignment.must_run:
+            return None  # It runs as a task, which looks at everything else.
         if assignment.is_ordinary:
             outcome = self._run_ordinary(assignment)
         else:

@@ -39,7 +39,6 @@ from minuet.worker.leftover_threads import LeftoverThreads
 from minuet.worker.rendering import make_call, render_config
 from minuet.worker.services import mask_output
 
-
 #: What a node type gets that does the same whatever it is called with.
 _NO_CALL = Call({}, {}, None, {})
 
