@@ -169,8 +169,12 @@ class Pipeline:
 
     async def _find_outcome(self, assignment: Assignment) -> None:
         """Run the node and note its outcome, or that the token is to be given back."""
+        node = assignment.node
         try:
-            assignment.outcome = await self._outcome(assignment)
+            if node is not None and assignment.facts.is_plain and assignment.is_ordinary:
+                assignment.outcome = await self._running.run(assignment, node)
+            else:
+                assignment.outcome = await self._outcome(assignment)
         except asyncio.CancelledError:
             if not assignment.is_ended:
                 raise
