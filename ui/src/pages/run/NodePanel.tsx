@@ -78,7 +78,7 @@ export function NodePanel({ model, id, onAsk, onClose }: PanelProps) {
           <Json value={model.event(state.event)?.data.output} label={`Event ${state.event}`} maxHeight={420} />
         </Section>
       )}
-      <Logs model={model} name={name} isRunning={state.status === "RUNNING"} seq={state.event} />
+      <Logs model={model} name={name} isRunning={state.status === "RUNNING"} />
     </div>
   );
 }

@@ -192,7 +192,7 @@ export class RunModel {
           this.tell();
         },
       },
-      String(this.history.seq),
+      { lastId: String(this.history.seq) },
     );
     void this.askHeld();
   }
