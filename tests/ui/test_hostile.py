@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Dialog, Page, expect
 
 from ..api.conftest import Serve
@@ -30,7 +28,7 @@ SHOWN = """(texts) => texts.some((one) =>
 LITERAL = ("node=complain", "tab=data", "/approvals/", "/dlq", "tab=start", "/editor")
 
 
-async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) -> None:
+async def test_no_text_becomes_code(serve: Serve, page: Page, store_url: str) -> None:
     dialogs: list[str] = []
 
     async def hear(dialog: Dialog) -> None:
@@ -38,7 +36,7 @@ async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) ->
         await dialog.dismiss()
 
     page.on("dialog", hear)
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await crowd(site)
         for path in paths(run):
             answer = await page.goto(f"{site.url}/ui{path}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Page, expect
 
 from ..api.conftest import Serve
@@ -17,9 +15,9 @@ GOOD = {"name": "good", "nodes": [{"id": "a", "handler": "say", "config": {"valu
 
 
 async def test_the_overview_shows_the_store_and_examines_it(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers, stall_seconds=0.001) as site:
+    async with serve(store_url, handlers, stall_seconds=0.001) as site:
         for document in (GOOD, GOOD, BROKEN):
             run = await site.start(document)
             await site.app.runs.wait_ended(run, timeout=60)

@@ -9,7 +9,7 @@ export { Fault, faultLine } from "./Fault.tsx";
 export { Icon, type IconName } from "./Icon.tsx";
 export { Diff, Json } from "./Json.tsx";
 export { Meter } from "./Meter.tsx";
-export { MiniGraph } from "./MiniGraph.tsx";
+export { MiniGraph, miniLayout } from "./MiniGraph.tsx";
 export { Readable } from "./Readable.tsx";
 export { Rows } from "./Rows.tsx";
 export { Segments } from "./Segments.tsx";

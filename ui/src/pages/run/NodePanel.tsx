@@ -9,7 +9,7 @@ import { Link, useQueryParam } from "../../lib/router.tsx";
 import { ACTIONS, nodeActions, type Asked } from "./actions.ts";
 import { Attempts, Steps } from "./Attempts.tsx";
 import { Children } from "./Children.tsx";
-import { waitName } from "./GraphView.tsx";
+import { waitName } from "./Step.tsx";
 import { Instances } from "./Instances.tsx";
 import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
