@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.async_api import Page, expect
 
 from ..api.conftest import Serve
@@ -43,7 +45,7 @@ async def test_the_overview_shows_the_store_and_examines_it(
         await expect(strip).to_contain_text("failed 1")
 
         health = page.get_by_role("region", name="Health")
-        await expect(health).to_contain_text("SQLite")
+        await expect(health).to_contain_text(re.compile("SQLite|PostgreSQL"))
         await health.get_by_role("button", name="Examine the store").click()
         await expect(health.get_by_role("status")).to_contain_text("Sound: 5 runs examined")
 

@@ -155,10 +155,6 @@ export interface GraphNode {
   handler: string | null;
   nest: string[];
   need: number;
-  dependencies: string[];
-  dependents: string[];
-  is_entry: boolean;
-  is_terminal: boolean;
   is_output: boolean;
   foreach: boolean;
   title: string | null;

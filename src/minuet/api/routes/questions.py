@@ -17,7 +17,7 @@ from minuet.api.routes.events import SEQ_MAX
 from minuet.api.streaming import LINE_ID, MEDIA, has_all_lines, stream_logs
 from minuet.app import shapes
 from minuet.app.questions import LEVELS_MAX
-from minuet.plan.render import to_graph, to_mermaid
+from minuet.plan.render import to_compact_graph, to_graph, to_mermaid
 from minuet.types import TERMINAL
 
 router = APIRouter(tags=["runs"])
@@ -28,7 +28,12 @@ async def get_graph(
     facade: Here,
     run_id: RunId,
     format: Annotated[
-        Literal["json", "mermaid"], Query(description="Mermaid is text: a flowchart.")
+        Literal["json", "compact", "mermaid"],
+        Query(
+            description="`compact` leaves out of nodes what precedes and follows them and what is "
+            "null, false, 0 or empty, and of edges what is so of most: for large graphs. Mermaid "
+            "is text: a flowchart."
+        ),
     ] = "json",
 ) -> Response:
     """The plan of a run: its nodes and edges."""
@@ -36,7 +41,7 @@ async def get_graph(
     plan = (await facade.runs.program(run_id, run.plan)).plan
     if format == "mermaid":
         return PlainTextResponse(to_mermaid(plan))
-    return JsonAnswer(to_graph(plan))
+    return JsonAnswer(to_compact_graph(plan) if format == "compact" else to_graph(plan))
 
 
 @router.get("/runs/{run_id}/state", **describes(replies.RunAt, errors=(404,)))
