@@ -20,5 +20,5 @@ export { Empty, Failure, Loading } from "./States.tsx";
 export { StatusBadge, StatusDot, statusKey } from "./StatusBadge.tsx";
 export { Table, type Column, type Selection } from "./Table.tsx";
 export { Tabs, type Tab } from "./Tabs.tsx";
-export { Countdown, Duration, Time } from "./Time.tsx";
+export { Countdown, Duration, Prose, Time } from "./Time.tsx";
 export { toast } from "./Toast.tsx";

@@ -14,6 +14,7 @@ import { Instances } from "./Instances.tsx";
 import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
 import { Why } from "./Why.tsx";
+import { WorkerName } from "./WorkerName.tsx";
 
 const REASONS: Record<string, string> = {
   all_arrivals_skipped: "everything that leads here was skipped",
@@ -156,7 +157,7 @@ function Facts({ model, node, state, join }: { model: RunModel; node: GraphNode;
     facts.push(["Arrived", `${join.live} of ${join.need || join.total} needed${join.skipped ? `, ${join.skipped} skipped` : ""}${sources.length ? `: ${sources.join(", ")}` : ""}`]);
   }
   if (node.queue && node.queue !== "default") facts.push(["Queue", <code>{node.queue}</code>]);
-  if (token?.session) facts.push(["Worker", <code>{token.session}</code>]);
+  if (token?.session) facts.push(["Worker", <WorkerName session={token.session} />]);
   if (token?.decidedBy || token?.decided) facts.push(["Decided", `${token.decided}${token.decidedBy ? ` by ${token.decidedBy}` : ""}${token.decidedWhy ? `: ${token.decidedWhy}` : ""}`]);
   return (
     <dl className="facts">

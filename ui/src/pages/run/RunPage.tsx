@@ -192,15 +192,21 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
             <Link to={`/runs?q=parent:${id}`}>{row.child_count === 1 ? "1 child run" : `${row.child_count} child runs`}</Link>
           </span>
         )}
-        {Object.entries(row.tags).map(([name, value]) => (
-          <span key={name} className="tag">
-            {name}={String(value)}
+        {Object.keys(row.tags).length > 0 && (
+          <span className="run-tags" title={tagsOf(row).join("\n")}>
+            {tagsOf(row).map((tag) => (
+              <span key={tag} className="tag">
+                {tag}
+              </span>
+            ))}
           </span>
-        ))}
+        )}
       </div>
     </>
   );
 }
+
+const tagsOf = (row: RunRow): string[] => Object.entries(row.tags).map(([name, value]) => `${name}=${String(value)}`);
 
 /** The parent, with the node that has started the run open. */
 function parentOf({ parent, parent_node }: RunRow): string {
