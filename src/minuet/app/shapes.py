@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.leases import Leases, LeaseView
     from minuet.app.overview import Overview
+    from minuet.app.redrives import Redrive
     from minuet.app.results import (
         NodeResult,
         RunResult,
@@ -668,6 +669,23 @@ def retried_letter(found: Retried) -> Shape:
         "run_id": found.run_id,
         "retried": found.is_retried,
         "why": found.why or None,
+    }
+
+
+def redrive(found: Redrive) -> Shape:
+    """Dead letters that a server retries one after the other."""
+    return {
+        "id": found.id,
+        "what": found.what,
+        "by": found.by or None,
+        "per_second": found.per_second,
+        "state": found.state,
+        "total": found.total,
+        "retried": found.retried,
+        "refused": found.refused,
+        "refusals": [{"id": one.id, "why": one.why} for one in found.refusals],
+        "started_at": moment(found.started_ms),
+        "noted_at": moment(found.noted_ms),
     }
 
 

@@ -150,7 +150,7 @@ function Facts({ model, node, state, join }: { model: RunModel; node: GraphNode;
   if (state.reason) facts.push(["Because", REASONS[state.reason] ?? state.reason]);
   if (state.startedAt !== null) {
     facts.push(["Started", <Time at={state.startedAt} />]);
-    facts.push(["Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
+    facts.push([state.endedAt === null ? "Since then" : "Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
   }
   if (join) {
     const sources = [...sourcesOf(join)].slice(0, 20).map(([source, isLive]) => (isLive ? source : `${source} (skipped)`));

@@ -16,7 +16,7 @@ const PAUSE = 4000;
 /** From the bottom up. */
 const ORDER = ["COMPLETED", "CANCELLED", "FAILED", "COMPENSATING", "PAUSED", "PENDING", "RUNNING"];
 const HOUR = 3_600_000;
-const WINDOWS: Record<string, number> = { "1h": HOUR, "6h": 6 * HOUR, "1d": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR };
+const WINDOWS: Record<string, number> = { "10m": HOUR / 6, "1h": HOUR, "6h": 6 * HOUR, "1d": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR };
 
 interface StripProps {
   filter: Filter;
