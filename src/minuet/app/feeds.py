@@ -154,7 +154,7 @@ class Feeds:
         self.hub = Hub(store, kept_max)
         self._feeds: dict[tuple[str, str], Feed] = {}
         self._tails: set[Tail] = set()
-        #: Those who wait for a page, or for something that is no event.
+        #: Those who wait for a page, or for something else than events.
         self._waiting = 0
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Redrives: many dead letters retried at a pace by a server, also when whoever asked has left.
+"""Redrives: many dead letters retried at a pace by a server, also when the client has left.
 
 A redrive is a cell of the store, so that every server shows it. One server works on it, and writes
 how far it has come about once a second. If that server ends, the redrive is interrupted: what it

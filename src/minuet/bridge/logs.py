@@ -49,7 +49,7 @@ class LogLine(msgspec.Struct, frozen=True, array_like=True):
     step: str = ""
 
 
-#: A line with its id, which begins with a time. Whoever reads a line again sees the same id.
+#: A line with its id, which begins with a time. A line that is read again has the same id.
 NamedLine: TypeAlias = tuple[str, LogLine]
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -91,14 +91,14 @@ _PLAIN_EDGE = {"roles": ["static"], "rules": [], "is_default": False}
 
 
 def to_compact_graph(plan: Plan) -> dict[str, Any]:
-    """The graph without what can be told from the rest: of nodes, what precedes and follows them
+    """The graph without what follows from the rest: of nodes, what precedes and follows them
     and what is null, false, 0 or empty; of edges, what is so of most."""
     graph = to_graph(plan)
-    told = ("dependencies", "dependents")
+    implied = ("dependencies", "dependents")
     return {
         **graph,
         "nodes": [
-            {name: value for name, value in node.items() if value and name not in told}
+            {name: value for name, value in node.items() if value and name not in implied}
             for node in graph["nodes"]
         ],
         "edges": [

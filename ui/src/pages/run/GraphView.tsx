@@ -65,8 +65,10 @@ export const GraphView = memo(({ model, graph, chosen, onChoose }: GraphProps) =
 
 type Flow = RefObject<ReactFlowInstance<FlowNode, FlowEdge> | null>;
 
-/** When a node is opened, it stays where it is on the screen: the others give way. */
-function useSteady(drawing: Drawing, flow: Flow): void {
+/** When a node is opened, all of the graph is shown; if somebody has moved it, the node stays where it is and the others give way. */
+function useSteady(drawing: Drawing, flow: Flow, isMoved: () => boolean): void {
+  const latest = useRef(isMoved);
+  latest.current = isMoved;
   const before = useRef(drawing);
   useLayoutEffect(() => {
     const last = before.current;
@@ -77,6 +79,11 @@ function useSteady(drawing: Drawing, flow: Flow): void {
     });
     const viewport = flow.current?.getViewport();
     if (!changed || !viewport) return;
+    if (!latest.current()) {
+      // Once the nodes have their new sizes.
+      requestAnimationFrame(() => void flow.current?.fitView(FIT));
+      return;
+    }
     const box = last.boxes.get(changed.id)!;
     const { x, y, zoom } = viewport;
     void flow.current!.setViewport({ x: x + (box.x - changed.position.x) * zoom, y: y + (box.y - changed.position.y) * zoom, zoom });
@@ -101,7 +108,7 @@ function SmallGraph({ drawing }: { drawing: Drawing }) {
   const flow = useRef<ReactFlowInstance<FlowNode, FlowEdge>>(null);
   const box = useRef<HTMLDivElement>(null);
   const moved = useRef(false);
-  useSteady(drawing, flow);
+  useSteady(drawing, flow, () => moved.current);
   useEffect(() => {
     // A panel beside the graph moves it aside, rather than to cover it. What somebody has zoomed stays as large as it is.
     let { clientWidth: width, clientHeight: height } = box.current!;
@@ -139,7 +146,7 @@ function LargeGraph({ drawing }: { drawing: Drawing }) {
   const viewport = useRef<Viewport>({ x: 0, y: 0, zoom: 0.1 });
   const frame = useRef(0);
   const [near, setNear] = useState(NONE);
-  useSteady(drawing, flow);
+  useSteady(drawing, flow, () => true);
   const paint = useCallback(() => {
     frame.current = 0;
     const { clientWidth: width, clientHeight: height } = box.current!;

@@ -68,7 +68,7 @@ function Items({ model, node, rows, runs, shown, onShow }: ItemsProps) {
     const places = model.view!.places(node.id);
     return status === null ? places : places.filter((place) => model.statusAt(place) === status);
   }, [model, node.id, status, state]);
-  const byScope = useMemo(() => new Set(runs.map((run) => run.parent_scope.join("."))), [runs]);
+  const byScope = useMemo(() => new Map(runs.map((run) => [run.parent_scope.join("."), run])), [runs]);
   const counts = state && Object.keys(state.counts).length ? state.counts : state ? { [state.status]: state.instances } : {};
   const total = status === null ? Math.max(state?.items ?? 0, all.length) : all.length;
   const last = Math.max(0, Math.ceil(all.length / PAGE) - 1);
@@ -100,6 +100,7 @@ function Items({ model, node, rows, runs, shown, onShow }: ItemsProps) {
           const token = model.cursor.tokens[place];
           if (!token) return null;
           const scope = decodeScope(model.history.places[place]!.scope).join(".");
+          const run = byScope.get(scope);
           return (
             <div key={place} className="inside-row">
               <button type="button" className="inside-item" data-instance={scope} onClick={() => onChoose(node.id, scope)}>
@@ -107,9 +108,9 @@ function Items({ model, node, rows, runs, shown, onShow }: ItemsProps) {
                 <span className="nums">[{scope}]</span>
                 <span className="truncate grow run-error">{token.error ? String(token.error.message ?? token.error.code ?? "") : ""}</span>
                 {token.attempt > 1 && <span className="node-count">×{token.attempt}</span>}
-                {token.startedAt !== null && token.endedAt !== null && <Duration ms={token.endedAt - token.startedAt} />}
+                {run ? <Duration ms={run.duration_ms} since={run.created_at} /> : token.startedAt !== null && token.endedAt !== null && <Duration ms={token.endedAt - token.startedAt} />}
               </button>
-              {byScope.has(scope) && <Button kind="plain" icon={shown === scope ? "down" : "right"} aria-expanded={shown === scope} aria-label={`The child run of [${scope}]`} onClick={() => onShow(scope)} />}
+              {run && <Button kind="plain" icon={shown === scope ? "down" : "right"} aria-expanded={shown === scope} aria-label={`The child run of [${scope}]`} onClick={() => onShow(scope)} />}
             </div>
           );
         })}
