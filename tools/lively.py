@@ -204,11 +204,31 @@ SETTLEMENT: dict[str, Any] = {
 }
 
 
+MONTH: dict[str, Any] = {
+    "name": "month_end",
+    "description": "Has the invoices of all customers booked.",
+    "nodes": [
+        {"id": "open_books", "type": "noop"},
+        {
+            "id": "customers",
+            "type": "workflow",
+            "dependencies": ["open_books"],
+            "foreach": {"items": "{{ input }}", "as": "customer", "max_parallel": 5},
+            "config": {
+                "workflow": "invoices",
+                "input": {"customer": "{{ customer.name }}", "count": "{{ customer.count }}"},
+            },
+        },
+        {"id": "close_books", "type": "noop", "dependencies": ["customers"]},
+    ],
+}
+
+
 async def start_runs(app: minuet.App) -> dict[str, str]:
     """About 60 runs, in the order of a busy minute; the ids of those that pictures are taken of."""
     order = str(ROOT / "examples" / "order" / "order.yaml")
     refunds = str(ROOT / "examples" / "approval" / "refund.yaml")
-    for source in (order, refunds, INVOICES, PAYMENT, PREVIEW, SETTLEMENT):
+    for source in (order, refunds, INVOICES, PAYMENT, PREVIEW, SETTLEMENT, MONTH):
         await app.workflows.deploy(app.workflows.compile(source))
     runs: dict[str, str] = {}
 
@@ -229,6 +249,11 @@ async def start_runs(app: minuet.App) -> dict[str, str]:
     await start("preview")
     await start("preview")
     runs["held"] = await start("settlement")
+    customers = [
+        {"name": name, "count": 12 if number == 1 else 3 + number % 4}
+        for number, name in enumerate(CUSTOMERS)
+    ]
+    runs["month"] = await start("month_end", customers)
     runs["done"] = await start("invoices", {"customer": "Ann", "count": 8}, shop="north")
     runs["asks"] = await start("invoices", {"customer": "Bela", "count": 12}, shop="north")
     await app.runs.wait_ended(runs["done"], timeout=120)

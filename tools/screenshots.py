@@ -66,6 +66,12 @@ def shots(runs: dict[str, str]) -> list[Shot]:
         Shot("overview", "/overview", ".page-head"),
         Shot("runs", "/runs", row),
         Shot("run", f"{asks}?node=ask", '[data-node="report"]', themes=("light", "dark")),
+        Shot(
+            "run-inside",
+            f"/runs/{runs['month']}?open=customers",
+            ".inside-item",
+            clicks=('[aria-label="The child run of [1]"]',),
+        ),
         Shot("run-timeline", f"{done}?tab=timeline&node=book", ".page-head"),
         Shot("run-past", f"{done}?at=9", '[data-node="report"]'),
         Shot("run-history", f"{done}?tab=history", ".page-head", themes=()),

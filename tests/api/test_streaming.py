@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+import minuet
 from minuet.api.front import Limits
 
 from ..waiting import until, until_waiting
@@ -183,3 +185,63 @@ async def test_the_events_of_every_store_are_streamed(serve: Serve, store_url: s
         stored = (await site.get(f"/runs/{run}/events"))["items"]
 
     assert seen == stored
+
+
+@minuet.task
+async def stream_talk(ctx: minuet.Context) -> None:
+    ctx.log.info("first")
+    await TALKING.wait()
+    ctx.log.warning("last")
+
+
+TALKING = asyncio.Event()
+TALK = {
+    "name": "talk",
+    "nodes": [{"id": "talk", "handler": "stream_talk"}, {"id": "quiet", "type": "noop"}],
+}
+
+
+async def test_lines_are_streamed_and_none_is_missed(serve: Serve) -> None:
+    """A line that comes again has its id; the last id says that there are no more."""
+    TALKING.clear()
+    async with serve(handlers=sys.modules[__name__]) as site:
+        run = await site.start(TALK)
+        path = f"/runs/{run}/logs"
+        async with site.client.stream("GET", f"{path}?node=talk", headers=STREAM) as answer:
+            begun = await read_lines(answer, 1)
+        TALKING.set()
+        seen = {**STREAM, "Last-Event-ID": begun[-1][0]}
+        async with site.client.stream("GET", path, headers=seen) as answer:
+            rest = await read_lines(answer)
+        over = {**STREAM, "Last-Event-ID": rest[-1][0]}
+        done = await site.client.get(path, headers=over)
+        quiet = await site.client.get(f"{path}?node=quiet", headers=STREAM)
+        unknown = await site.get(f"{path}?node=nobody", 404, headers=STREAM)
+        wrong = await site.get(path, 422, headers={**STREAM, "Last-Event-ID": "x"})
+        kept = (await site.get(path))["items"]
+        watchers = site.api.shared.feeds.watchers
+
+    lines = dict(begun + rest)
+    assert [line["text"] for line in lines.values() if line] == ["first", "last"]
+    assert [line for line in lines.values() if line] == kept
+    assert (begun[0][0], rest[-1][1]) == (rest[0][0], None)
+    assert (done.status_code, quiet.text.count("data:")) == (204, 0)
+    assert (unknown["code"], "last-event-id" in wrong["detail"].lower()) == ("node-not-found", True)
+    assert watchers == 0
+
+
+async def read_lines(answer: httpx2.Response, count: int = 0) -> list[tuple[str, Any]]:
+    """So many lines with their ids, or all until the stream ends, and ids without a line."""
+    found: list[tuple[str, Any]] = []
+    fields: dict[str, str] = {}
+    async for text in answer.aiter_lines():
+        if text:
+            name, _, value = text.partition(": ")
+            fields[name] = value
+            continue
+        if "id" in fields:
+            found.append((fields["id"], json.loads(fields.get("data", "null"))))
+        fields = {}
+        if count and len(found) == count:
+            break
+    return found

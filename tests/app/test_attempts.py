@@ -37,7 +37,7 @@ async def test_each_attempt_has_its_times_its_worker_and_its_error() -> None:
             "flaky",
             "first",
             config={"amount": "{{ first.output }}"},
-            retry={"max_attempts": 2, "backoff_ms": 1},
+            retry={"max_attempts": 2, "backoff_ms": 20, "jitter": False},
         ),
     )
     async with App("memory://", handlers=[module_of({"flaky": flaky})], name="ada") as app:
@@ -55,6 +55,8 @@ async def test_each_attempt_has_its_times_its_worker_and_its_error() -> None:
         assert one.started_ms is not None
         assert one.ended_ms is not None
         assert one.ready_ms <= one.started_ms <= one.ended_ms
+    # The pause before the retry is not time in the queue.
+    assert (second.ready_ms or 0) - (first.ended_ms or 0) >= 20
     assert found.given is not None
     assert found.given["config"] == {"amount": 7}
     assert seen[0] == (found.idempotency_key, found.given["inputs"])

@@ -127,6 +127,7 @@ def test_every_command_says_the_same_through_a_server(
         both("runs", "tree", failed[0], *options)
         both("runs", "replay", failed[0], "--at", "3", *options)
         both("runs", "logs", failed[0], *options)
+        both("runs", "logs", failed[0], "-f", *options)
         both("dlq", "list", *options)
         both("dlq", "list", "--group", *options)
         both("dlq", "show", f"{failed[0]}.1", *options)

@@ -108,6 +108,9 @@ ANSWERS = {
     *("POST /workflows/validate", "POST /runs/{run_id}/preview", "POST /doctor/{run_id}/repair"),
 }
 
+#: They change a cell that says how far retries are; the retries are those of `POST /dlq/retry`.
+TELLS = {"POST /dlq/redrives", "POST /dlq/redrives/{id}/stop"}
+
 #: It ends the sample's worker: tests/api/test_dev_sample.py.
 KILLS = {"POST /dev/kill-worker"}
 
@@ -120,7 +123,7 @@ def test_every_route_that_changes_something_is_killed_here() -> None:
         if method not in ("get", "head")
     }
 
-    assert found == CASES.keys() | LIVES | SENDS | ANSWERS | KILLS
+    assert found == CASES.keys() | LIVES | SENDS | ANSWERS | KILLS | TELLS
 
 
 # ── what there is before ────────────────────────────────────────────────────────────────────

@@ -12,9 +12,29 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 from tools.page import build_page, install
 
+from .. import chosen
 from ..api.conftest import Serve, serve
+from ..scenario.conftest import STORES
 
 __all__ = ["Serve", "serve"]
+
+HERE = Path(__file__).parent
+
+#: What a page shows is what its store answers: those that ask most run on a server as well.
+ON_POSTGRES = {
+    "test_a_run_appears_in_the_list_and_changes",
+    "test_a_run_is_caught_up_with_after_a_restart_and_a_sleep",
+    "test_a_run_explains_itself_and_is_repaired",
+    "test_what_is_inside_a_node_is_seen_in_the_graph",
+    "test_nodes_are_skipped_taken_back_and_given_outputs",
+    "test_the_time_of_a_run_is_laid_open",
+    "test_runs_are_searched_zoomed_and_changed_together",
+    "test_dead_letters_are_grouped_repaired_retried_and_discarded",
+    "test_an_approval_is_decided_with_its_form",
+    "test_queues_leases_and_workers_are_shown_and_a_worker_is_drained",
+    "test_a_workflow_is_found_read_and_started",
+    "test_the_overview_shows_the_store_and_examines_it",
+}
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -23,6 +43,20 @@ FLAGS = [
 
 #: As long as a test may take: a busy machine is no bug.
 PATIENCE_MS = 30_000
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def is_chosen(item: pytest.Item, store: str) -> bool:
+        named = getattr(item, "originalname", item.name)
+        return item.path.parent != HERE or store == "sqlite" or named in ON_POSTGRES
+
+    chosen.leave_out(config, items, "store_url", is_chosen)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of its own for the test."""
+    return STORES[request.param](tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,13 @@ async def wait_at(gate: str) -> str:
 
 
 @minuet.task
+async def talk_at(ctx: minuet.Context, gate: str, text: object) -> None:
+    ctx.log.info(f"begins {text}")
+    await GATES.setdefault(gate, asyncio.Event()).wait()
+    ctx.log.info("ends")
+
+
+@minuet.task
 def say(value: object) -> object:
     return value
 

@@ -21,10 +21,10 @@ RUN = """() => axe.run(document, {
 
 @pytest.mark.usefixtures("node")
 async def test_nothing_serious_is_found(
-    serve: Serve, browser: Browser, root: Path, tmp_path: Path
+    serve: Serve, browser: Browser, root: Path, store_url: str
 ) -> None:
     found: set[str] = set()
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await crowd(site)
         for theme in ("light", "dark"):
             # The policy of the page would not let axe in.

@@ -75,9 +75,11 @@ async def be(page: Page, name: str) -> None:
 
 
 @pytest.mark.shows("Z-04")
-async def test_an_approval_is_decided_with_its_form(serve: Serve, rough_page: Page) -> None:
+async def test_an_approval_is_decided_with_its_form(
+    serve: Serve, rough_page: Page, store_url: str
+) -> None:
     page = rough_page
-    async with serve() as site:
+    async with serve(store_url) as site:
         id = await ask(site, approvers=["ada"], form=FORM, timeout_hours=2)
         await ask(site, title="Something for Bob", approvers=["bob"])
         await page.goto(f"{site.url}/ui/approvals?show=all")

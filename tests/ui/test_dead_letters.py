@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Page, expect
 
 from ..api.conftest import Serve, Site
@@ -38,9 +36,9 @@ async def fill(site: Site) -> list[str]:
 
 
 async def test_dead_letters_are_grouped_repaired_retried_and_discarded(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         runs = await fill(site)
         await page.goto(f"{site.url}/ui/dlq")
         rows = page.get_by_role("table", name="Causes").locator("tbody tr")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Locator, Page, expect
 
 from ..api.conftest import Serve
@@ -30,9 +28,9 @@ def field(page: Page) -> Locator:
 
 
 async def test_a_workflow_is_written_tried_and_deployed(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         await page.goto(f"{site.url}/ui/editor")
         state = page.locator(".editor-state")
         await expect(state).to_have_text("Valid")

@@ -16,7 +16,7 @@ from . import handlers
 #: What both sides say of a node.
 FIELDS = (
     *("status", "attempts", "error", "reason", "started_at", "ended_at", "instances", "event"),
-    "waiting_for",
+    *("waiting_for", "items"),
 )
 
 

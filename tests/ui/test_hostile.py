@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Dialog, Page, expect
 
+from minuet.webhooks.links import Link
+
 from ..api.conftest import Serve
+from ..api.test_links import signed
 from . import handlers
 from .crowd import EVIL, NAME, crowd, paths
 
@@ -30,7 +31,7 @@ SHOWN = """(texts) => texts.some((one) =>
 LITERAL = ("node=complain", "tab=data", "/approvals/", "/dlq", "tab=start", "/editor")
 
 
-async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) -> None:
+async def test_no_text_becomes_code(serve: Serve, page: Page, store_url: str) -> None:
     dialogs: list[str] = []
 
     async def hear(dialog: Dialog) -> None:
@@ -38,7 +39,7 @@ async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) ->
         await dialog.dismiss()
 
     page.on("dialog", hear)
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await crowd(site)
         for path in paths(run):
             answer = await page.goto(f"{site.url}/ui{path}")
@@ -56,6 +57,23 @@ async def test_no_text_becomes_code(serve: Serve, page: Page, tmp_path: Path) ->
                 texts = [PART, PART.replace('"', '\\"')]
                 await page.wait_for_function(SHOWN, arg=texts)
             assert await page.evaluate(LOOK) == [], path
+
+        # The page of a link, which is not part of these.
+        asked = await site.app.approvals.show(run)
+        link = Link(
+            tenant=site.app.tenant,
+            approval=asked.id,
+            asked_ms=asked.created_ms,
+            by=NAME,
+            approvers=asked.approvers,
+            expires_ms=9_999_999_999_999,
+        )
+        answer = await page.goto(f"{site.url}{await signed(site, link)}")
+        assert answer is not None
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        await expect(page.locator("h1")).to_contain_text(PART)
+        await expect(page.locator("form").first).to_be_visible()
+        assert await page.evaluate(LOOK) == []
 
         # The palette finds it, and the test data of the editor have it.
         await page.goto(f"{site.url}/ui/workflows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 from playwright.async_api import Page, expect
 
@@ -17,9 +17,9 @@ GOOD = {"name": "good", "nodes": [{"id": "a", "handler": "say", "config": {"valu
 
 
 async def test_the_overview_shows_the_store_and_examines_it(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers, stall_seconds=0.001) as site:
+    async with serve(store_url, handlers, stall_seconds=0.001) as site:
         for document in (GOOD, GOOD, BROKEN):
             run = await site.start(document)
             await site.app.runs.wait_ended(run, timeout=60)
@@ -45,7 +45,7 @@ async def test_the_overview_shows_the_store_and_examines_it(
         await expect(strip).to_contain_text("failed 1")
 
         health = page.get_by_role("region", name="Health")
-        await expect(health).to_contain_text("SQLite")
+        await expect(health).to_contain_text(re.compile("SQLite|PostgreSQL"))
         await health.get_by_role("button", name="Examine the store").click()
         await expect(health.get_by_role("status")).to_contain_text("Sound: 5 runs examined")
 

@@ -34,9 +34,9 @@ def open_gate(name: str) -> None:
 
 
 async def test_a_run_appears_in_the_list_and_changes(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         await page.goto(f"{site.url}/")
         await expect(page.get_by_text("No runs yet")).to_be_visible()
         assert page.url == f"{site.url}/ui/runs"
@@ -61,9 +61,9 @@ async def test_a_run_appears_in_the_list_and_changes(
 
 
 async def test_a_run_shows_its_whole_graph_and_follows_it(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await site.start(GATED, "graph")
         await page.goto(f"{site.url}/ui/runs/{run}")
         nodes = {name: page.locator(f'[data-node="{name}"]') for name in ("first", "gate", "last")}
@@ -91,8 +91,8 @@ async def test_a_path_that_leads_nowhere_helps_on(serve: Serve, page: Page) -> N
         await expect(page.get_by_text("No runs yet")).to_be_visible()
 
 
-async def test_a_server_that_comes_back_is_caught_up_with(rough_page: Page, tmp_path: Path) -> None:
-    page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
+async def test_a_server_that_comes_back_is_caught_up_with(rough_page: Page, store_url: str) -> None:
+    page, store = rough_page, store_url
     async with serve_at(0, store) as port:
         await page.goto(f"http://127.0.0.1:{port}/ui/runs")
         await expect(page.get_by_text("No runs yet")).to_be_visible()
@@ -107,9 +107,9 @@ async def test_a_server_that_comes_back_is_caught_up_with(rough_page: Page, tmp_
 
 
 async def test_a_run_is_caught_up_with_after_a_restart_and_a_sleep(
-    rough_page: Page, tmp_path: Path
+    rough_page: Page, store_url: str
 ) -> None:
-    page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
+    page, store = rough_page, store_url
     async with App(store, handlers=[handlers], drain_seconds=0) as app:
         run = str(await app.runs.start(GATED, "restart"))
     async with serve_at(0, store) as port:

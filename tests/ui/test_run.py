@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Page, expect
@@ -65,9 +64,9 @@ FAILED = {
 
 
 async def test_a_run_explains_itself_and_is_repaired(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await site.start(ORDER, {"total": 20, "items": list(range(300))})
         await page.goto(f"{site.url}/ui/runs/{run}?node=pack")
         side = page.locator(".split-side")
@@ -136,7 +135,7 @@ async def test_a_run_explains_itself_and_is_repaired(
 
 
 async def test_nodes_are_skipped_taken_back_and_given_outputs(
-    serve: Serve, rough_page: Page, tmp_path: Path
+    serve: Serve, rough_page: Page, store_url: str
 ) -> None:
     page = rough_page
     document = {
@@ -148,7 +147,7 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
             task("last", dependencies=["first", "second"]),
         ],
     }
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await site.start(document, "run-page")
         await page.goto(f"{site.url}/ui/runs/{run}?node=first")
         side = page.locator(".split-side")
@@ -188,8 +187,71 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
         assert shown["nodes"]["slow"]["output"] == {"by": "hand"}
 
 
-async def test_the_time_of_a_run_is_laid_open(serve: Serve, page: Page, tmp_path: Path) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+PART = {
+    "name": "part",
+    "nodes": [
+        task("ask", "wait_at", config={"gate": "inside"}),
+        task("done", dependencies=["ask"]),
+    ],
+}
+WHOLE = {
+    "name": "whole",
+    "nodes": [
+        task(
+            "each",
+            "talk_at",
+            config={"gate": "inside", "text": "{{ item }}"},
+            foreach={"items": "{{ input }}", "max_parallel": 12},
+        ),
+        {"id": "part", "type": "workflow", "config": {"workflow": "part"}},
+    ],
+}
+
+
+async def test_what_is_inside_a_node_is_seen_in_the_graph(
+    serve: Serve, page: Page, store_url: str
+) -> None:
+    """Items that have not begun count too; a child run is drawn where it was started."""
+    handlers.GATES.pop("inside", None)
+    async with serve(store_url, handlers) as site:
+        await site.post("/workflows", {"document": PART}, 201)
+        run = await site.start(WHOLE, list(range(30)))
+        await page.goto(f"{site.url}/ui/runs/{run}")
+        frames = page.locator(".node-frame")
+        each, part = (
+            frames.filter(has=page.locator(f'[data-node="{name}"]')) for name in ("each", "part")
+        )
+        await expect(each).to_contain_text("0/30")
+        await each.get_by_role("button", name="Open each in the graph").click()
+        await expect(each).to_contain_text("1–8 of 30, 18 not begun")
+        await each.get_by_role("button", name="Next page").click()
+        await expect(each.locator(".inside-item")).to_have_count(4)
+        await each.locator('[data-instance="9"]').click()
+        side = page.locator(".split-side")
+        await expect(side.get_by_role("heading", level=1)).to_have_text("each[9]")
+
+        # What its handler says comes as it says it.
+        await expect(side.locator(".log-line")).to_have_text(re.compile("begins 9"))
+
+        # The child run, with what its nodes do; there and back.
+        await part.get_by_role("button", name="Open part in the graph").click()
+        graph = part.get_by_role("img", name="The graph of part")
+        await expect(graph.locator('[data-status="pending"]')).to_have_count(1)
+        assert "open=each,part" in page.url
+        await part.get_by_role("link", name="part").click()
+        await expect(page.locator('[data-node="done"]')).to_be_visible()
+        await page.locator(".run-facts").get_by_role("link", name="…").click()
+        await expect(graph.locator('[data-status="pending"]')).to_have_count(1)
+
+        handlers.GATES["inside"].set()
+        await expect(graph.locator('[data-status="completed"]')).to_have_count(2)
+        await expect(page.locator('[data-node="each"]')).to_contain_text("30/30")
+        shown = (await site.get(f"/runs/{run}"))["nodes"]["each"]
+        assert (shown["instances"], shown["items"]) == (30, 30)
+
+
+async def test_the_time_of_a_run_is_laid_open(serve: Serve, page: Page, store_url: str) -> None:
+    async with serve(store_url, handlers) as site:
         run = await site.start(FAILED)
         await site.app.runs.wait_ended(run, timeout=60)
         await page.goto(f"{site.url}/ui/runs/{run}?tab=timeline")
@@ -236,8 +298,8 @@ async def test_the_time_of_a_run_is_laid_open(serve: Serve, page: Page, tmp_path
         await expect(page.locator('[data-node="bad"]')).to_have_attribute("data-mark", "ready")
 
 
-async def test_a_run_fits_a_phone(serve: Serve, page: Page, tmp_path: Path) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+async def test_a_run_fits_a_phone(serve: Serve, page: Page, store_url: str) -> None:
+    async with serve(store_url, handlers) as site:
         run = await site.start(FAILED)
         await site.app.runs.wait_ended(run, timeout=60)
         await page.set_viewport_size({"width": 390, "height": 844})
@@ -251,14 +313,14 @@ async def test_a_run_fits_a_phone(serve: Serve, page: Page, tmp_path: Path) -> N
 
 
 async def test_a_large_graph_is_drawn_as_far_as_it_can_be_read(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
     wide = 40
     nodes: list[dict[str, Any]] = [
         {"id": f"n{at}", "type": "noop", "dependencies": [f"n{at - wide}"] if at >= wide else []}
         for at in range(8 * wide)
     ]
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         run = await site.start({"name": "large", "nodes": nodes})
         await site.app.runs.wait_ended(run, timeout=60)
         await page.goto(f"{site.url}/ui/runs/{run}")

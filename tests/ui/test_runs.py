@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Page, expect
 
 from ..api.conftest import Serve
@@ -17,10 +15,10 @@ WAITING = {
 
 
 async def test_runs_are_searched_zoomed_and_changed_together(
-    serve: Serve, rough_page: Page, tmp_path: Path
+    serve: Serve, rough_page: Page, store_url: str
 ) -> None:
     page = rough_page
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         for number in range(180):
             await site.app.runs.start(SHORT, {"customer": f"acme-{number}"})
         waiting = [await site.start(WAITING, {"number": number}) for number in range(3)]

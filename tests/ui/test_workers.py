@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from playwright.async_api import Page, expect
 
@@ -25,9 +24,9 @@ HELD = {"name": "held", "nodes": [{"id": "gate", "handler": "wait_at", "config":
 
 
 async def test_queues_leases_and_workers_are_shown_and_a_worker_is_drained(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers, name="smith") as site:
+    async with serve(store_url, handlers, name="smith") as site:
         await site.start(UNSERVED)
         run = await site.start(HELD)
         await page.goto(f"{site.url}/ui/workers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Page, expect
@@ -32,9 +31,9 @@ def order(**more: Any) -> dict[str, Any]:
 
 
 async def test_a_workflow_is_found_read_and_started(
-    serve: Serve, page: Page, tmp_path: Path
+    serve: Serve, page: Page, store_url: str
 ) -> None:
-    async with serve(f"sqlite:///{tmp_path}/runs.db", handlers) as site:
+    async with serve(store_url, handlers) as site:
         await site.post("/workflows", {"document": order(), "message": "the first"}, 201)
         second = order(description="Charges.", nodes=[order()["nodes"][0]])
         await site.post("/workflows", {"document": second, "message": "no shipping"}, 201)

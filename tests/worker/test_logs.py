@@ -261,5 +261,5 @@ async def test_lines_of_another_days_worker_are_found(scene: Any) -> None:
         lines = await reader.read(later_ms[0])
         again = await reader.read(later_ms[0])
 
-    assert [one.text for one in lines] == ["day 0", "day 1", "day 2"]
+    assert [one.text for _, one in lines] == ["day 0", "day 1", "day 2"]
     assert again == []

@@ -30,6 +30,7 @@ function show() {
       started_at: moment(node.startedAt),
       ended_at: moment(node.endedAt),
       instances: node.instances,
+      items: node.items,
       event: node.event,
       waiting_for: waiting && { kind: waiting.kind, key: waiting.key, since: moment(waiting.since), until: moment(waiting.until) },
     };

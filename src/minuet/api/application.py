@@ -113,6 +113,7 @@ class Api:
 
     async def close(self) -> None:
         """No request comes any more: end the workers that this server stands for."""
+        await self.shared.redrives.close()
         await self.shared.remote.end()
 
 

@@ -86,6 +86,9 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /dlq/groups": ("viewer",),
     "GET /dlq/{id}": ("viewer",),
     "POST /dlq/retry": ("operator",),
+    "GET /dlq/redrives": ("viewer",),
+    "POST /dlq/redrives": ("operator",),
+    "POST /dlq/redrives/{id}/stop": ("operator",),
     "POST /dlq/{id}/retry": ("operator",),
     # Another config can call other services with the secrets of the node.
     "POST /dlq/{id}/edit": ("editor",),

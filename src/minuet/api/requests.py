@@ -228,6 +228,14 @@ class RetryLetters(Body, frozen=True):
     by: By = ""
 
 
+class StartRedrive(RetryLetters, frozen=True):
+    """Which dead letters to retry, and at which pace."""
+
+    per_second: (
+        Annotated[float, Meta(ge=0.01, le=1_000, description="At most so many in a second.")] | None
+    ) = None
+
+
 class RetryLetter(Body, frozen=True):
     """Who retries a dead letter."""
 

@@ -1,4 +1,5 @@
-"""Server-sent events: those of a run, or of all runs of a tenant, as they happen.
+"""Server-sent events: those of a run, or of all runs of a tenant, as they happen, and what the
+handlers of a run print and log.
 
 A client that connects again with the `id` of the last event that it has got misses nothing, at any
 server of the store. Nothing is queued for a client: the next events are looked up when it has taken
@@ -7,6 +8,7 @@ the last ones.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -17,6 +19,7 @@ from minuet.api.errors import TooManyRequestsError
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.hub import Tail, Told, Wanted
+from minuet.app.logs import LogLine, NamedLine, new_lines
 from minuet.errors import PositionError
 
 MEDIA = "text/event-stream"
@@ -90,6 +93,61 @@ async def _frames(
                 yield b": still here\n\n"
     finally:
         shared.feeds.leave(facade.tenant, run_id, feed)
+
+
+#: What the last id of the lines of a run that is over ends with.
+_OVER = ".over"
+
+#: The id of a line, or the last one: each begins with a time.
+LINE_ID = r"[0-9]{1,15}\.[ -~]{1,200}"
+
+
+def has_all_lines(after: str | None) -> bool:
+    """Whether a client with this id has all lines of a run, unless the run has gone on since."""
+    return after is not None and after.endswith(_OVER)
+
+
+async def stream_logs(
+    shared: Shared, facade: Facade, run_id: str, node: str | None, after: str | None
+) -> StreamingResponse:
+    """The lines of a run as they come, until the run is over or the server stops."""
+    check_room(shared)
+    coming = new_lines(facade.runs, run_id, node, after)
+    # A node that is not there is refused before anything is sent.
+    first = await anext(coming)
+    frames = _log_frames(shared, facade, run_id, first, coming)
+    return StreamingResponse(frames, media_type=MEDIA, headers=_HEADERS)
+
+
+def log_frame(id: str, line: LogLine) -> bytes:
+    """A line as a client reads it."""
+    return b"id: %s\nevent: line\ndata: %s\n\n" % (id.encode(), _encode(shapes.log_line(line)))
+
+
+async def _log_frames(
+    shared: Shared,
+    facade: Facade,
+    run_id: str,
+    first: list[NamedLine],
+    coming: AsyncIterator[list[NamedLine]],
+) -> AsyncIterator[bytes]:
+    now = asyncio.get_running_loop().time
+    with shared.feeds.counted():
+        yield b"retry: %d\n\n" % RETRY_MS + b"".join(log_frame(*one) for one in first)
+        spoken = now()
+        async for lines in coming:
+            if lines:
+                yield b"".join(log_frame(*one) for one in lines)
+            elif shared.closing.is_set():
+                yield _STOPPED
+                return
+            elif now() - spoken < shared.limits.keep_alive_s:
+                continue
+            else:
+                yield b": still here\n\n"
+            spoken = now()
+        ended_ms = (await facade.runs.get(run_id)).ended_ms or 0
+        yield b"id: %d%s\n\n" % (ended_ms, _OVER.encode())
 
 
 async def stream_feed(shared: Shared, wanted: Wanted, after: str | None) -> StreamingResponse:

@@ -10,8 +10,9 @@ order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from minuet.app import shapes
@@ -153,7 +154,7 @@ class Feeds:
         self.hub = Hub(store, kept_max)
         self._feeds: dict[tuple[str, str], Feed] = {}
         self._tails: set[Tail] = set()
-        #: Those who wait for a page.
+        #: Those who wait for a page, or for something else than events.
         self._waiting = 0
 
     def __len__(self) -> int:
@@ -194,6 +195,15 @@ class Feeds:
         self._tails.discard(tail)
         tail.end()
 
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Somebody watches something else of a run."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
     async def read_page(
         self, wanted: Wanted, after: str | None, limit: int, wait_ms: int
     ) -> tuple[list[Told], str, bool]:
@@ -203,15 +213,14 @@ class Feeds:
             self._store().read_feed(after, limit=limit, wait_ms=wait_ms)
         )
         closing = asyncio.ensure_future(self.hub.closed.wait())
-        self._waiting += 1
         try:
-            if wait_ms:
-                await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
-                if not reading.done():
-                    return [], after or "", True
-            page = await reading
+            with self.counted():
+                if wait_ms:
+                    await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
+                    if not reading.done():
+                        return [], after or "", True
+                page = await reading
         finally:
-            self._waiting -= 1
             reading.cancel()
             closing.cancel()
         found = [told for told in map(Told, page.entries) if wanted.has(told)]

@@ -135,6 +135,7 @@ def read_node(shape: Shape) -> NodeResult:
         started_ms=at_ms(shape["started_at"]),
         ended_ms=at_ms(shape["ended_at"]),
         instances=shape["instances"],
+        items=shape["items"],
         event=shape["event"],
         waiting_for=None if wait is None else read_wait(wait),
         steps=tuple(_make(StepView, one) for one in shape["steps"]),

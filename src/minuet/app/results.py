@@ -45,6 +45,8 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_ms: int | None = None
     #: How often it has run, or is to run: more than 1 in loops.
     instances: int = 0
+    #: Of a foreach: how many items its list has, begun or not. None: that is not known yet.
+    items: int | None = None
     #: Number of the event that holds the output; 0: there is none.
     event: int = 0
     #: While it is WAITING: for what, since when, and until when at the latest.
@@ -132,6 +134,7 @@ def node_result(
         started_ms=view.started_ms,
         ended_ms=view.ended_ms,
         instances=instances,
+        items=view.items if isinstance(view, NodeView) else None,
         event=view.event,
         waiting_for=view.waiting_for,
         steps=steps,

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.errors import RunConflictError
+from minuet.events import NodeRetried
 from minuet.kernel.explain.answer import find_node, no_instance
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.program import Program
@@ -85,14 +86,17 @@ def find_attempts(
 ) -> tuple[Attempt, ...]:
     """The attempts of an instance; `names` are those of workers, by their sessions."""
     place = (author_of(token.node), decode(token.scope))
+    history = list(history)
     own = [one for one in task_events(history) if (one.node, one.scope) == place]
-    return _attempts(own, token, names)
+    due = {seq: event.due_ms for seq, _, event in history if isinstance(event, NodeRetried)}
+    return _attempts(own, token, names, due)
 
 
 def _attempts(
-    events: list[TaskEvent], token: Token, names: Mapping[str, str]
+    events: list[TaskEvent], token: Token, names: Mapping[str, str], due: Mapping[int, int]
 ) -> tuple[Attempt, ...]:
-    """The attempts of an instance, from what happened to it and from its token now."""
+    """The attempts of an instance, from what happened to it and from its token now. `due`: by
+    event, when the pause before a retry is over."""
     found: list[Attempt] = []
     ready_ms: int | None = None
     started: TaskEvent | None = None
@@ -104,7 +108,7 @@ def _attempts(
                 # It has waited for something, which came.
                 found.append(_ended("waiting", ready_ms, started, None, names))
                 started = None
-            ready_ms = one.at_ms
+            ready_ms = max(one.at_ms, due.get(one.seq, 0))
         elif one.type == "started":
             started = one
         else:

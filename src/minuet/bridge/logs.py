@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -48,6 +49,9 @@ class LogLine(msgspec.Struct, frozen=True, array_like=True):
     step: str = ""
 
 
+#: A line with its id, which begins with a time. A line that is read again has the same id.
+NamedLine: TypeAlias = tuple[str, LogLine]
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[LogLine]).decode
 
@@ -61,7 +65,8 @@ def to_cell(tenant: str, run: str, worker: str, number: int, lines: list[LogLine
 
 class LogReader:
     """Reads the lines of a run, and goes on where it was. With `node`, those of this node; with
-    `scope`, those of this instance of it."""
+    `scope`, those of this instance of it. `after` is the id of a line that another reader has read:
+    some lines before it come again, because others may have come late."""
 
     def __init__(
         self,
@@ -71,32 +76,36 @@ class LogReader:
         since_ms: int,
         node: str | None = None,
         scope: str | None = None,
+        after: str | None = None,
     ) -> None:
         self._store = store
         self._tenant, self._run = tenant, run
         self._node, self._scope = node, scope
         #: When the run began, or the time of what was read last.
-        self._from_ms = since_ms
+        self._from_ms = since_ms if after is None else max(since_ms, id_time(after))
         #: Cells that were read and may come again.
         self._known: set[str] = set()
 
-    async def read(self, now_ms: int) -> list[LogLine]:
-        """The lines that were written since the last call."""
-        lines: list[LogLine] = []
+    async def read(self, now_ms: int) -> list[NamedLine]:
+        """The lines that were written since the last call, with their ids."""
+        lines: list[NamedLine] = []
         begin_ms = self._from_ms - SKEW_MS
         for day in _days(begin_ms, now_ms + SKEW_MS):
             folder = _folder(day, self._tenant, self._run)
             async for cell in _cells(self._store, folder, f"{folder}{max(begin_ms, 0):013d}"):
                 if cell.name not in self._known:
                     self._known.add(cell.name)
-                    lines += _decode(cell.data)
+                    name = cell.name.rpartition("/")[2]
+                    named = enumerate(_decode(cell.data))
+                    lines += [(f"{name}.{number}", line) for number, line in named]
         if lines:
-            self._from_ms = max(self._from_ms, *(line.at_ms for line in lines))
+            self._from_ms = max(self._from_ms, *(line.at_ms for _, line in lines))
             old = self._from_ms - SKEW_MS
             self._known = {name for name in self._known if _time(name) >= old}
-        return sorted(filter(self._is_wanted, lines), key=lambda line: line.at_ms)
+        return sorted(filter(self._is_wanted, lines), key=lambda named: named[1].at_ms)
 
-    def _is_wanted(self, line: LogLine) -> bool:
+    def _is_wanted(self, named: NamedLine) -> bool:
+        _, line = named
         return self._node in (None, line.node) and self._scope in (None, line.scope)
 
 
@@ -145,4 +154,9 @@ def _days(from_ms: int, to_ms: int) -> list[str]:
 
 
 def _time(name: str) -> int:
-    return int(name.rpartition("/")[2].partition(".")[0])
+    return id_time(name.rpartition("/")[2])
+
+
+def id_time(id: str) -> int:
+    """The time with which the id of a line begins, in ms."""
+    return int(id.partition(".")[0])

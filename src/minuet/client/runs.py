@@ -56,9 +56,6 @@ AT_ONCE = 16
 #: Events asked for at once.
 EVENTS = 10_000
 
-#: Seconds between two questions for lines, and until the last ones of a run have come.
-POLL_S = 1.0
-LATE_S = 1.0
 
 #: Plans that are kept.
 PROGRAMS_MAX = 64
@@ -456,18 +453,12 @@ class RemoteRuns(Remote, Runs):
 
     async def follow_logs(self, run_id: str, node: str | None = None) -> AsyncIterator[LogLine]:
         """All lines so far, and then each as it comes, until the run is over."""
-        seen = 0
-        while True:
-            is_over = (await self.get(run_id)).status in TERMINAL
-            if is_over:
-                await asyncio.sleep(LATE_S)  # The last lines may come after the end.
-            lines = await self.logs(run_id, node)
-            for line in lines[seen:]:
-                yield line
-            seen = max(seen, len(lines))
-            if is_over:
-                return
-            await asyncio.sleep(POLL_S)
+        seen: set[str] = set()
+        async for id, shape in self._transport.stream(_path(run_id, "logs"), node=node):
+            # After a connection was lost, some come again.
+            if id not in seen:
+                seen.add(id)
+                yield reading.read_log_line(shape)
 
     async def missing_handlers(self, run_id: str) -> builtins.list[str]:
         """Not possible: a client has no worker."""

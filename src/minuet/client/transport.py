@@ -237,20 +237,31 @@ class Transport:
                 yield piece
 
     async def events(self, path: str, after: int) -> AsyncIterator[dict[str, Any]]:
-        """Server-sent events after this number, until the server says that no more will come. A
-        connection that is lost is made again: none is missed, none comes twice. When a server says
-        that it stops, the next one is asked at once."""
+        """The events of a run after this number, as `stream` has them: none comes twice."""
+        async for _, event in self.stream(path, str(after)):
+            if event["seq"] > after:
+                after = event["seq"]
+                yield event
+
+    async def stream(
+        self, path: str, after: str | None = None, **params: Any
+    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Server-sent events with their ids, until the server says that no more will come. A
+        connection that is lost is made again: none is missed. When a server says that it stops, the
+        next one is asked at once."""
         pause_s, failures = FIRST_PAUSE_S, 0
         while True:
             try:
-                headers = {"accept": "text/event-stream", "last-event-id": str(after)}
-                async with self._open_stream(path, {}, headers) as found:
+                headers = {"accept": "text/event-stream"}
+                if after is not None:
+                    headers["last-event-id"] = after
+                async with self._open_stream(path, params, headers) as found:
                     if found.status == 204:
                         return
-                    async for event in _read_events(found.aiter_stream()):
-                        if event["seq"] > after:
-                            after, failures, pause_s = event["seq"], 0, FIRST_PAUSE_S
-                            yield event
+                    async for id, event in _read_events(found.aiter_stream()):
+                        after, failures, pause_s = id or after, 0, FIRST_PAUSE_S
+                        if event is not None:
+                            yield id, event
             except _Stopping as stopping:
                 if not self._leave():
                     await asyncio.sleep(stopping.retry_s)
@@ -428,15 +439,20 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def _read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The events of a stream. A comment keeps it alive, and is not an event. Ends with _Stopping if
-    the server says that it stops."""
+async def _read_events(
+    pieces: AsyncIterator[bytes],
+) -> AsyncIterator[tuple[str, dict[str, Any] | None]]:
+    """The events of a stream with their ids, and ids that come alone. A comment keeps it alive, and
+    is not an event. Ends with _Stopping if the server says that it stops."""
     left = b""
     async for piece in pieces:
         *whole, left = (left + piece).split(b"\n\n")
         for block in whole:
             fields = dict(line.partition(b": ")[::2] for line in block.split(b"\n"))
+            id = fields.get(b"id", b"").decode()
             if b"data" in fields:
-                yield msgspec.json.decode(fields[b"data"])
+                yield id, msgspec.json.decode(fields[b"data"])
+            elif id:
+                yield id, None
             elif fields.get(b"event") == b"stop":
                 raise _Stopping(int(fields.get(b"retry", 500)) / 1000)

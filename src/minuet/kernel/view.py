@@ -99,6 +99,8 @@ class NodeView(msgspec.Struct, frozen=True):
     event: int = 0
     #: Of the instance shown.
     waiting_for: WaitView | None = None
+    #: Of a foreach: how many items its lists have, begun or not. None: no list is known yet.
+    items: int | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -136,9 +138,29 @@ def node_views(
         if node.foreach is not None:
             own = _as_one(node, instances)
         view = _summarize(program, node, own, state, node.id in below)
-        items = instances.get(item_id(node.id)) if node.foreach is not None else None
-        views[node.id] = msgspec.structs.replace(view, instances=tuple(items)) if items else view
+        if node.foreach is not None:
+            view = _with_items(node, view, instances)
+        views[node.id] = view
     return views
+
+
+def _with_items(
+    node: Node, view: NodeView, instances: Mapping[str, list[InstanceView]]
+) -> NodeView:
+    """A node with a foreach: its instances are its items, and its lists say how many there are."""
+    lists = [one.output for one in instances.get(items_id(node.id), []) if one.output is not None]
+    count = sum(_read_count(output).count for output in lists) if lists else None
+    items = instances.get(item_id(node.id)) or view.instances
+    return msgspec.structs.replace(view, instances=tuple(items), items=count)
+
+
+class _Count(msgspec.Struct):
+    """What is of interest here in the output of a list (`Listed`)."""
+
+    count: int
+
+
+_read_count = msgspec.json.Decoder(_Count).decode
 
 
 def plan_nodes(program: Program) -> Iterator[Node]:

@@ -86,6 +86,28 @@ def to_graph(plan: Plan) -> dict[str, Any]:
     }
 
 
+#: What a compact graph leaves out of an edge.
+_PLAIN_EDGE = {"roles": ["static"], "rules": [], "is_default": False}
+
+
+def to_compact_graph(plan: Plan) -> dict[str, Any]:
+    """The graph without what follows from the rest: of nodes, what precedes and follows them
+    and what is null, false, 0 or empty; of edges, what is so of most."""
+    graph = to_graph(plan)
+    implied = ("dependencies", "dependents")
+    return {
+        **graph,
+        "nodes": [
+            {name: value for name, value in node.items() if value and name not in implied}
+            for node in graph["nodes"]
+        ],
+        "edges": [
+            {name: value for name, value in edge.items() if value != _PLAIN_EDGE.get(name)}
+            for edge in graph["edges"]
+        ],
+    }
+
+
 def _details(node: Node, planned: Mapping[str, Node]) -> dict[str, Any]:
     """What a node does, as far as its author said it: of a foreach, what each item does."""
     inner = planned.get(item_id(node.id), node) if node.foreach is not None else node

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.plan.render import to_graph, to_mermaid
+from minuet.plan.render import to_compact_graph, to_graph, to_mermaid
 
 NODES: list[dict[str, Any]] = [
     {
@@ -102,3 +102,17 @@ def test_the_graph_has_everything_that_a_picture_needs(compiled: Any) -> None:
     roles = {(edge["from"], edge["to"]): edge["roles"] for edge in graph["edges"]}
     assert roles["outer", "z"] == ["static", "timeout"]
     assert roles["inner", "inner"] == ["back"]
+
+
+def test_a_compact_graph_has_all_that_does_not_follow_from_the_rest(compiled: Any) -> None:
+    plan = compiled(*NODES).plan
+    whole, compact = to_graph(plan), to_compact_graph(plan)
+    edge = {"roles": ["static"], "rules": [], "is_default": False}
+    implied = {"dependencies", "dependents"}
+
+    assert [edge | one for one in compact["edges"]] == whole["edges"]
+    for full, brief in zip(whole["nodes"], compact["nodes"], strict=True):
+        left_out = full.keys() - brief.keys()
+        assert brief == {name: full[name] for name in full.keys() - left_out}
+        assert not any(full[name] for name in left_out - implied)
+    assert len(str(compact)) < len(str(whole)) / 2

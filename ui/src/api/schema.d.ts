@@ -516,7 +516,11 @@ export interface paths {
         };
         /**
          * Get Logs
-         * @description What the handlers of a run have printed and logged.
+         * @description What the handlers of a run have printed and logged: all lines so far, or, with
+         *     `Accept: text/event-stream`, also each that comes, as server-sent events.
+         *
+         *     A stream ends when the run is over. A client that connects again with `Last-Event-ID` misses
+         *     nothing; lines of the last seconds may come again, with the ids that they had.
          */
         get: operations["get_logs"];
         put?: never;
@@ -954,6 +958,51 @@ export interface paths {
         get: operations["group_dead_letters"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dlq/redrives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Redrives
+         * @description What servers retry at a pace, or have retried, the newest first.
+         */
+        get: operations["list_redrives"];
+        put?: never;
+        /**
+         * Start Redrive
+         * @description Retry dead letters one after the other, at most so many in a second. The server goes on with
+         *     it after its answer; if it ends before, what is left stays pending.
+         */
+        post: operations["start_redrive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dlq/redrives/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Redrive
+         * @description Retry no more of a redrive. The server that works on it stops within a second or so.
+         */
+        post: operations["stop_redrive"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2251,14 +2300,19 @@ export interface components {
         };
         /**
          * GraphEdge
-         * @description An edge of a workflow.
+         * @description An edge of a workflow. Only a compact graph leaves something out.
          */
         GraphEdge: {
             from: string;
             to: string;
+            /** @default [] */
             roles: ("back" | "branch" | "break" | "error" | "reject" | "static" | "timeout")[];
+            /** @default [] */
             rules: components["schemas"]["GraphEdgeRule"][];
-            /** @description Taken if no rule of the branch fits. */
+            /**
+             * @description Taken if no rule of the branch fits.
+             * @default false
+             */
             is_default: boolean;
         };
         /**
@@ -2289,39 +2343,71 @@ export interface components {
         };
         /**
          * GraphNode
-         * @description A node of a workflow.
+         * @description A node of a workflow. Only a compact graph leaves something out.
          */
         GraphNode: {
             id: string;
             type: string;
+            /** @default null */
             handler: string | null;
-            /** @description The loops and joins around it, outermost first. */
+            /**
+             * @description The loops and joins around it, outermost first.
+             * @default []
+             */
             nest: string[];
-            /** @description Live arrivals that make it ready; 0: all. */
+            /**
+             * @description Live arrivals that make it ready; 0: all.
+             * @default 0
+             */
             need: number;
+            /** @default [] */
             dependencies: string[];
+            /** @default [] */
             dependents: string[];
+            /** @default false */
             is_entry: boolean;
+            /** @default false */
             is_terminal: boolean;
-            /** @description The hidden node that renders the output. */
+            /**
+             * @description The hidden node that renders the output.
+             * @default false
+             */
             is_output: boolean;
+            /** @default false */
             foreach: boolean;
-            /** @description What people are asked. */
+            /**
+             * @description What people are asked.
+             * @default null
+             */
             title: string | null;
+            /** @default null */
             join: components["schemas"]["GraphJoin"] | null;
-            /** @description Of a foreach: how its items run. */
+            /**
+             * @description Of a foreach: how its items run.
+             * @default null
+             */
             each: Record<string, never> | null;
+            /** @default null */
             branch: components["schemas"]["GraphBranch"] | null;
+            /** @default null */
             loop: components["schemas"]["GraphLoop"] | null;
-            /** @description The workflow that it starts. */
+            /**
+             * @description The workflow that it starts.
+             * @default null
+             */
             child: string | null;
-            /** @description As it was written, with templates. */
+            /**
+             * @description As it was written, with templates.
+             * @default null
+             */
             config: unknown;
             queue: string;
             /** @enum {unknown} */
             on_error: "continue" | "fail" | "path";
             max_attempts: number;
+            /** @default null */
             timeout_ms: number | null;
+            /** @default false */
             has_compensator: boolean;
         };
         /**
@@ -2695,6 +2781,8 @@ export interface components {
             started_at: string | null;
             ended_at: string | null;
             instances: number;
+            /** @description Of a foreach: how many items its list has, begun or not. */
+            items: number | null;
             /** @description Number of the event that holds the output. */
             event: number;
             waiting_for: components["schemas"]["WaitingFor"] | null;
@@ -2884,6 +2972,47 @@ export interface components {
             queue: string;
             attempt: number;
             due_at: string | null;
+        };
+        /**
+         * Redrive
+         * @description Dead letters that a server retries one after the other.
+         */
+        Redrive: {
+            id: string;
+            /** @description Which ones: a run, a node, a queue or a cause. */
+            what: string;
+            by: string | null;
+            per_second: number | null;
+            /**
+             * @description `interrupted`: its server has ended; the rest is still pending.
+             * @enum {unknown}
+             */
+            state: "done" | "interrupted" | "running" | "stopped";
+            total: number;
+            retried: number;
+            refused: number;
+            /** @description The first of those refused. */
+            refusals: components["schemas"]["RedriveRefusal"][];
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When its server has last said how far it is.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            noted_at: string;
+        };
+        /**
+         * RedriveRefusal
+         * @description A dead letter that a redrive has not retried.
+         */
+        RedriveRefusal: {
+            id: string;
+            why: string;
         };
         /**
          * RegisterWorker
@@ -3298,6 +3427,29 @@ export interface components {
              * @default null
              */
             inputs: unknown;
+        };
+        /**
+         * StartRedrive
+         * @description Which dead letters to retry, and at which pace.
+         */
+        StartRedrive: {
+            /** @default null */
+            ids: string[] | null;
+            /** @default null */
+            run_id: string | null;
+            /** @default null */
+            node_id: string | null;
+            /** @default null */
+            queue: string | null;
+            /** @default null */
+            fingerprint: string | null;
+            /**
+             * @description Who does it, if the server does not know who calls.
+             * @default
+             */
+            by: string;
+            /** @default null */
+            per_second: number | null;
         };
         /**
          * StartRun
@@ -5541,8 +5693,8 @@ export interface operations {
     get_graph: {
         parameters: {
             query?: {
-                /** @description Mermaid is text: a flowchart. */
-                format?: "json" | "mermaid";
+                /** @description `compact` leaves out of nodes what precedes and follows them and what is null, false, 0 or empty, and of edges what is so of most: for large graphs. Mermaid is text: a flowchart. */
+                format?: "json" | "compact" | "mermaid";
             };
             header?: never;
             path: {
@@ -5954,7 +6106,10 @@ export interface operations {
                 /** @description Only this node; `NODE[2]` is one instance of it. */
                 node?: string | null;
             };
-            header?: never;
+            header?: {
+                /** @description Of a stream: the `id` that was seen last. */
+                "last-event-id"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5974,7 +6129,15 @@ export interface operations {
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
                     };
+                    "text/event-stream": string;
                 };
+            };
+            /** @description Of a stream: the run is over, and the client has seen all its lines. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The API key is missing, wrong, revoked or has expired. */
             401: {
@@ -6005,6 +6168,15 @@ export interface operations {
             };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many at once: try again later. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8036,6 +8208,227 @@ export interface operations {
             };
             /** @description The sender needs another role, or is not one of those who may decide. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_redrives: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["Redrive"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_redrive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "fingerprint": "3f2a9c1be0d47715",
+                 *       "per_second": 5
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartRedrive"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redrive"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_redrive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a redrive. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redrive"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10107,7 +10500,7 @@ export interface operations {
     get_blob: {
         parameters: {
             query?: {
-                /** @description Also find blobs that belong to this run. */
+                /** @description Also find blobs of this run, and of those above it. */
                 run_id?: string | null;
             };
             header?: never;

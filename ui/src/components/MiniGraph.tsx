@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import type { Graph } from "../fold/types.ts";
-import { layOut, type Point } from "../graph/layout.ts";
+import { layOut, type LayoutResult, type Point } from "../graph/layout.ts";
 
 const WIDTH = 116;
 const HEIGHT = 26;
@@ -15,21 +15,24 @@ interface MiniGraphProps {
   tone?: "green" | "red" | "accent";
   label: string;
   onChoose?: (id: string) => void;
-  /** In its own size, however large that is: what is around it scrolls. */
-  full?: boolean;
+  /** In its own size times this, however large that is: what is around it scrolls. */
+  size?: number | null;
+  /** What has become of its nodes. */
+  statuses?: ReadonlyMap<string, string>;
+  layout?: LayoutResult;
+}
+
+export function miniLayout(graph: Graph): LayoutResult {
+  return layOut({
+    nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
+    edges: graph.edges.map(({ from: source, to, roles }) => ({ from: source, to, back: roles.length === 1 && roles[0] === "back" })),
+    gap: { layer: 26, node: 12 },
+  });
 }
 
 /** A graph as a small drawing: enough to see where things lead. */
-export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onChoose, full = false }: MiniGraphProps) {
-  const layout = useMemo(
-    () =>
-      layOut({
-        nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
-        edges: graph.edges.map(({ from: source, to, roles }) => ({ from: source, to, back: roles.length === 1 && roles[0] === "back" })),
-        gap: { layer: 26, node: 12 },
-      }),
-    [graph],
-  );
+export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onChoose, size = null, statuses, layout: known }: MiniGraphProps) {
+  const layout = useMemo(() => known ?? miniLayout(graph), [known, graph]);
   const isLit = (id: string): boolean => lit === null || lit.has(id) || id === from;
   const lines = graph.edges.map(({ from: source, to, roles }, at) => {
     const a = layout.nodes.get(source);
@@ -45,8 +48,8 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
       role="img"
       aria-label={label}
       viewBox={`-2 -2 ${layout.width + 4} ${layout.height + 4}`}
-      data-full={full || undefined}
-      style={full ? { width: (layout.width + 4) * 1.25, height: (layout.height + 4) * 1.25 } : { maxWidth: layout.width + 4 }}
+      data-full={size !== null || undefined}
+      style={size === null ? { maxWidth: layout.width + 4 } : { width: (layout.width + 4) * size, height: (layout.height + 4) * size }}
     >
       {lines}
       {graph.nodes.map((node) => {
@@ -60,9 +63,10 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
             data-lit={(lit !== null && lit.has(node.id)) || undefined}
             data-dim={!isLit(node.id) || undefined}
             data-open={onChoose ? true : undefined}
+            data-status={statuses && (statuses.get(node.id) ?? "pending")}
             onClick={onChoose && (() => onChoose(node.id))}
           >
-            <title>{`${name} (${node.type})`}</title>
+            <title>{`${name} (${statuses?.get(node.id) ?? node.type})`}</title>
             <rect x={x} y={y} width={WIDTH} height={HEIGHT} rx={6} />
             <text x={x + WIDTH / 2} y={y + HEIGHT / 2} textAnchor="middle" dominantBaseline="central">
               {name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name}

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { useShortcuts } from "../lib/keys.ts";
 
 export interface Column<T> {
@@ -32,8 +32,8 @@ interface TableProps<T> {
 /** As the style sheet has it. */
 const ROW = 36;
 /** Longer tables are drawn as far as they are in sight. */
-const WHOLE_MAX = 120;
-const SPARE = 15;
+const WHOLE_MAX = 40;
+const SPARE = 10;
 
 /** A table whose rows are chosen with j and k, marked with x and opened with Enter. */
 export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, selection }: TableProps<T>) {
@@ -69,6 +69,19 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, sel
         ]
       : []),
   ]);
+  const actions = useRef<Actions>(null!);
+  actions.current = {
+    choose: (row, key, isRange) => {
+      setChosen(key);
+      if (isRange && selection) mark(key, true);
+      else onOpen(row as T);
+    },
+    mark: (key, isRange) => {
+      setChosen(key);
+      mark(key, isRange);
+    },
+  };
+  const on = useCallback(() => actions.current, []);
   const all = selection !== undefined && rows.length > 0 && rows.every((row) => selection.keys.has(keyOf(row)));
   return (
     <table className="table" aria-label={label} aria-rowcount={rows.length}>
@@ -90,48 +103,55 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, sel
         {first > 0 && <tr className="table-space" style={{ height: first * ROW }} />}
         {rows.slice(first, last).map((row, offset) => {
           const key = keyOf(row);
-          return (
-            <tr
-              key={key}
-              data-key={key}
-              aria-rowindex={first + offset + 1}
-              aria-selected={key === chosen}
-              onClick={(event) => {
-                if ((event.target as Element).closest("a, button, input, label")) return;
-                setChosen(key);
-                if (event.shiftKey && selection) mark(key, true);
-                else onOpen(row);
-              }}
-            >
-              {selection && (
-                <td className="table-mark">
-                  <label>
-                    <input
-                      type="checkbox"
-                      aria-label="Mark"
-                      checked={selection.keys.has(key)}
-                      onClick={(event) => {
-                        setChosen(key);
-                        mark(key, event.shiftKey);
-                      }}
-                      readOnly
-                    />
-                  </label>
-                </td>
-              )}
-              {columns.map((column) => (
-                <td key={column.id} data-align={column.align} data-minor={column.minor || undefined}>
-                  {column.cell(row)}
-                </td>
-              ))}
-            </tr>
-          );
+          const isMarked = selection ? selection.keys.has(key) : null;
+          return <Line key={key} row={row} name={key} number={first + offset + 1} columns={columns as readonly Column<unknown>[]} isChosen={key === chosen} isMarked={isMarked} on={on} />;
         })}
         {last < rows.length && <tr className="table-space" style={{ height: (rows.length - last) * ROW }} />}
       </tbody>
     </table>
   );
 }
+
+interface Actions {
+  choose: (row: unknown, key: string, isRange: boolean) => void;
+  mark: (key: string, isRange: boolean) => void;
+}
+
+interface LineProps {
+  row: unknown;
+  name: string;
+  number: number;
+  columns: readonly Column<unknown>[];
+  isChosen: boolean;
+  /** null: rows cannot be marked. */
+  isMarked: boolean | null;
+  on: () => Actions;
+}
+
+/** A row. It is drawn again only if something about it has changed. */
+const Line = memo(({ row, name, number, columns, isChosen, isMarked, on }: LineProps) => (
+  <tr
+    data-key={name}
+    aria-rowindex={number}
+    aria-selected={isChosen}
+    onClick={(event) => {
+      if (!(event.target as Element).closest("a, button, input, label")) on().choose(row, name, event.shiftKey);
+    }}
+  >
+    {isMarked !== null && (
+      <td className="table-mark">
+        <label>
+          <input type="checkbox" aria-label="Mark" checked={isMarked} onClick={(event) => on().mark(name, event.shiftKey)} readOnly />
+        </label>
+      </td>
+    )}
+    {columns.map((column) => (
+      <td key={column.id} data-align={column.align} data-minor={column.minor || undefined}>
+        {column.cell(row)}
+      </td>
+    ))}
+  </tr>
+));
 
 const scroller = (body: Element | null): HTMLElement | null => body?.closest<HTMLElement>(".page-body") ?? null;
 

@@ -15,6 +15,11 @@ export function Time({ at }: { at: string | number | null | undefined }) {
   );
 }
 
+const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
+
+/** A sentence of the server: moments in it are shown as all others. */
+export const Prose = ({ text }: { text: string }) => <>{text.split(MOMENT).map((part, at) => (at % 2 ? <Time key={at} at={part} /> : part))}</>;
+
 function Relative({ at }: { at: number }) {
   return <>{showRelative(at, useNow())}</>;
 }

@@ -139,6 +139,8 @@ export interface InstanceState {
 export interface NodeState extends InstanceState {
   readonly id: string;
   readonly instances: number;
+  /** Of a foreach: how many items its lists have, begun or not; null: no list is known yet. */
+  readonly items: number | null;
   /** How many instances have which status, if there are several. */
   readonly counts: Readonly<Partial<Record<NodeStatus, number>>>;
   /** Arrivals of the instance shown, if it is a join. */
@@ -153,10 +155,6 @@ export interface GraphNode {
   handler: string | null;
   nest: string[];
   need: number;
-  dependencies: string[];
-  dependents: string[];
-  is_entry: boolean;
-  is_terminal: boolean;
   is_output: boolean;
   foreach: boolean;
   title: string | null;

@@ -213,10 +213,24 @@ export class View {
       id: node.id,
       event: latest?.event ?? 0,
       instances,
+      items: node.foreach ? this.listed(node.id) : null,
       counts,
       join: this.joinOf(node, chosen.scope),
       undo: this.undoOf(node.id, isHeld),
     };
+  }
+
+  /** How many items the lists of a foreach have. */
+  private listed(id: string): number | null {
+    const { history, tokens } = this.cursor;
+    let count: number | null = null;
+    for (const place of history.byNode.get(`${id}$items`) ?? []) {
+      const token = tokens[place];
+      if (!token?.hasOutput) continue;
+      const output = history.events[token.event - 1]!.data.output as { count?: number } | null;
+      count = (count ?? 0) + (output?.count ?? 0);
+    }
+    return count;
   }
 
   /** The latest iteration; of several arrivals, the one that most needs attention. */
@@ -305,6 +319,7 @@ export class View {
       waiting: null,
       place: -1,
       instances: 0,
+      items: null,
       counts: {},
       join: this.joinOf(node, node.nest.map(() => 0)),
       undo: null,

@@ -104,16 +104,22 @@ export function layOut({ nodes, edges, gap = { layer: LAYER_GAP, node: NODE_GAP 
   for (let at = 0; at < total; at++) (layers[rank[at]!] ??= []).push(at);
   for (let at = 0; at < layers.length; at++) (layers[at] ??= []).forEach((item, order) => (place[item] = order));
 
+  const weight = new Float64Array(total);
   const sort = (row: number[], toward: number[][]): void => {
-    const weight = new Map<number, number>();
-    row.forEach((item, order) => {
-      const near = toward[item]!;
+    let isSorted = true;
+    let last = -Infinity;
+    for (let order = 0; order < row.length; order++) {
+      const near = toward[row[order]!]!;
       let sum = 0;
       for (const one of near) sum += place[one]!;
-      weight.set(item, near.length ? sum / near.length : order);
-    });
-    row.sort((a, b) => weight.get(a)! - weight.get(b)! || place[a]! - place[b]!);
-    row.forEach((item, order) => (place[item] = order));
+      const own = near.length ? sum / near.length : order;
+      weight[row[order]!] = own;
+      isSorted &&= own >= last;
+      last = own;
+    }
+    if (isSorted) return;
+    row.sort((a, b) => weight[a]! - weight[b]! || place[a]! - place[b]!);
+    for (let order = 0; order < row.length; order++) place[row[order]!] = order;
   };
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     if (sweep % 2 === 0) for (let at = 1; at < layers.length; at++) sort(layers[at]!, up);
@@ -134,7 +140,7 @@ export function layOut({ nodes, edges, gap = { layer: LAYER_GAP, node: NODE_GAP 
   const pull = (row: number[], toward: number[][], other: number[][]): void => {
     const wanted = row.map((item) => {
       const near = toward[item]!.length ? toward[item]! : other[item]!;
-      if (!near.length) return centre[item]!;
+      if (near.length < 3) return near.length ? (centre[near[0]!]! + centre[near[near.length - 1]!]!) / 2 : centre[item]!;
       const xs = near.map((one) => centre[one]!).sort((a, b) => a - b);
       const middle = xs.length >> 1;
       return xs.length % 2 ? xs[middle]! : (xs[middle - 1]! + xs[middle]!) / 2;

@@ -40,14 +40,18 @@ export class EventStream {
 
   private readonly path: string;
   private readonly handlers: Handlers;
+  private readonly rests: boolean;
 
-  constructor(path: string, handlers: Handlers, lastId = "") {
+  /** With `rests`, a hidden tab gives its connection to others: browsers have few for each server. */
+  constructor(path: string, handlers: Handlers, { lastId = "", rests = false } = {}) {
     this.path = path;
     this.handlers = handlers;
     this.lastId = lastId;
+    this.rests = rests;
     const { signal } = this.control;
     const wake = (): void => {
       if (!document.hidden) this.wake?.();
+      else if (rests) this.drop?.();
     };
     addEventListener("online", wake, { signal });
     addEventListener("offline", () => this.drop?.(), { signal });
@@ -64,6 +68,7 @@ export class EventStream {
     const { signal } = this.control;
     this.handlers.onConnection("connecting");
     while (!signal.aborted) {
+      if (this.rests && document.hidden) await new Promise<void>((resolve) => (this.wake = resolve));
       let ended = false;
       try {
         ended = await this.read();

@@ -13,6 +13,8 @@ from minuet.api.replies.dead_letters import (
     DeadLetter,
     LetterDetails,
     LetterGroup,
+    Redrive,
+    RedriveRefusal,
     Retried,
     RetriedLetter,
 )
@@ -134,6 +136,8 @@ __all__ = [
     "Registered",
     "Repaired",
     "Reply",
+    "Redrive",
+    "RedriveRefusal",
     "Retried",
     "RetriedLetter",
     "Run",

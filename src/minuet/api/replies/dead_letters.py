@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from minuet.api.replies.base import Moment, Reply, RunId
 
@@ -61,3 +63,29 @@ class Retried(Reply, frozen=True):
     """What became of dead letters that were to be retried."""
 
     items: list[RetriedLetter]
+
+
+class RedriveRefusal(Reply, frozen=True):
+    """A dead letter that a redrive has not retried."""
+
+    id: str
+    why: str
+
+
+class Redrive(Reply, frozen=True):
+    """Dead letters that a server retries one after the other."""
+
+    id: str
+    what: Annotated[str, Meta(description="Which ones: a run, a node, a queue or a cause.")]
+    by: str | None
+    per_second: float | None
+    state: Annotated[
+        Literal["running", "done", "stopped", "interrupted"],
+        Meta(description="`interrupted`: its server has ended; the rest is still pending."),
+    ]
+    total: int
+    retried: int
+    refused: int
+    refusals: Annotated[list[RedriveRefusal], Meta(description="The first of those refused.")]
+    started_at: Moment
+    noted_at: Annotated[Moment, Meta(description="When its server has last said how far it is.")]

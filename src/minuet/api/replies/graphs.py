@@ -39,32 +39,36 @@ class GraphJoin(Reply, frozen=True):
     expected: int
 
 
-class GraphNode(Reply, frozen=True):
-    """A node of a workflow."""
+class GraphNode(Reply, frozen=True, kw_only=True):
+    """A node of a workflow. Only a compact graph leaves something out."""
 
     id: str
     type: str
-    handler: str | None
-    nest: Annotated[list[str], Meta(description="The loops and joins around it, outermost first.")]
-    need: Annotated[int, Meta(description="Live arrivals that make it ready; 0: all.")]
-    dependencies: list[str]
-    dependents: list[str]
-    is_entry: bool
-    is_terminal: bool
-    is_output: Annotated[bool, Meta(description="The hidden node that renders the output.")]
-    foreach: bool
-    title: Annotated[str | None, Meta(description="What people are asked.")]
-    join: GraphJoin | None
-    each: Annotated[dict[str, Any] | None, Meta(description="Of a foreach: how its items run.")]
-    branch: GraphBranch | None
-    loop: GraphLoop | None
-    child: Annotated[str | None, Meta(description="The workflow that it starts.")]
-    config: Annotated[Any, Meta(description="As it was written, with templates.")]
+    handler: str | None = None
+    nest: Annotated[
+        list[str], Meta(description="The loops and joins around it, outermost first.")
+    ] = []
+    need: Annotated[int, Meta(description="Live arrivals that make it ready; 0: all.")] = 0
+    dependencies: list[str] = []
+    dependents: list[str] = []
+    is_entry: bool = False
+    is_terminal: bool = False
+    is_output: Annotated[bool, Meta(description="The hidden node that renders the output.")] = False
+    foreach: bool = False
+    title: Annotated[str | None, Meta(description="What people are asked.")] = None
+    join: GraphJoin | None = None
+    each: Annotated[dict[str, Any] | None, Meta(description="Of a foreach: how its items run.")] = (
+        None
+    )
+    branch: GraphBranch | None = None
+    loop: GraphLoop | None = None
+    child: Annotated[str | None, Meta(description="The workflow that it starts.")] = None
+    config: Annotated[Any, Meta(description="As it was written, with templates.")] = None
     queue: str
     on_error: Literal["fail", "continue", "path"]
     max_attempts: int
-    timeout_ms: int | None
-    has_compensator: bool
+    timeout_ms: int | None = None
+    has_compensator: bool = False
 
 
 class GraphEdgeRule(Reply, frozen=True):
@@ -75,13 +79,13 @@ class GraphEdgeRule(Reply, frozen=True):
 
 
 class GraphEdge(Reply, frozen=True, rename={"source": "from", "target": "to"}):
-    """An edge of a workflow."""
+    """An edge of a workflow. Only a compact graph leaves something out."""
 
     source: str
     target: str
-    roles: list[Literal["static", "branch", "break", "timeout", "back", "error", "reject"]]
-    rules: list[GraphEdgeRule]
-    is_default: Annotated[bool, Meta(description="Taken if no rule of the branch fits.")]
+    roles: list[Literal["static", "branch", "break", "timeout", "back", "error", "reject"]] = []
+    rules: list[GraphEdgeRule] = []
+    is_default: Annotated[bool, Meta(description="Taken if no rule of the branch fits.")] = False
 
 
 class Graph(Reply, frozen=True):

@@ -49,6 +49,9 @@ class Node(Reply, frozen=True):
     started_at: Moment | None
     ended_at: Moment | None
     instances: int
+    items: Annotated[
+        int | None, Meta(description="Of a foreach: how many items its list has, begun or not.")
+    ]
     event: Annotated[int, Meta(description="Number of the event that holds the output.")]
     waiting_for: WaitingFor | None
     steps: Annotated[

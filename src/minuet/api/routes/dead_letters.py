@@ -11,8 +11,9 @@ from starlette.responses import Response
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.bodies import read_body
-from minuet.api.context import Here
+from minuet.api.context import All, Here
 from minuet.api.describing import describes
+from minuet.api.errors import NotFoundError
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
 from minuet.app.app import Facade
@@ -30,6 +31,7 @@ LetterId = Annotated[
         examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436.1"],
     ),
 ]
+RedriveId = Annotated[str, Path(max_length=100, description="Id of a redrive.")]
 OfRun = Annotated[str | None, Query(description="Only those of this run.")]
 OfNode = Annotated[str | None, Query(description="Only those of this node.")]
 OfQueue = Annotated[str | None, Query(description="Only those of this queue.")]
@@ -85,6 +87,42 @@ async def group_dead_letters(
     return answer_page(map(shapes.letter_group, found), None)
 
 
+@router.get("/dlq/redrives", **describes(replies.Redrive, page=True))
+async def list_redrives(shared: All, facade: Here) -> Response:
+    """What servers retry at a pace, or have retried, the newest first."""
+    found = await shared.redrives.list(facade.tenant)
+    return answer_page(map(shapes.redrive, found), None)
+
+
+@router.post(
+    "/dlq/redrives",
+    **describes(
+        replies.Redrive,
+        status=201,
+        body=requests.StartRedrive,
+        example={"fingerprint": "3f2a9c1be0d47715", "per_second": 5},
+    ),
+)
+async def start_redrive(request: Request, shared: All, facade: Here) -> Response:
+    """Retry dead letters one after the other, at most so many in a second. The server goes on with
+    it after its answer; if it ends before, what is left stays pending."""
+    asked = await read_body(request, requests.StartRedrive)
+    ids = await _find_ids(facade, asked)
+    words = [asked.run_id, asked.node_id, asked.queue, asked.fingerprint]
+    what = " ".join(filter(None, words)) or (ids[0] if len(ids) == 1 else f"{len(ids):,} ids")
+    made = await shared.redrives.start(facade, ids, asked.per_second, asked.by, what)
+    return JsonAnswer(shapes.redrive(made), 201)
+
+
+@router.post("/dlq/redrives/{id}/stop", **describes(replies.Redrive, errors=(404,)))
+async def stop_redrive(shared: All, facade: Here, id: RedriveId) -> Response:
+    """Retry no more of a redrive. The server that works on it stops within a second or so."""
+    found = await shared.redrives.stop(facade.tenant, id)
+    if found is None:
+        raise NotFoundError(f"there is no redrive {id!r:.100}")
+    return JsonAnswer(shapes.redrive(found))
+
+
 @router.get("/dlq/{id}", **describes(replies.LetterDetails, errors=(404,)))
 async def get_dead_letter(facade: Here, id: LetterId) -> Response:
     """A dead letter, with what its handler was given and what happened to it."""
@@ -104,23 +142,25 @@ async def retry_dead_letters(request: Request, facade: Here) -> Response:
     """Retry dead letters: those named, or the oldest thousand of a run, a node or a cause. The
     answer says of each what became of it."""
     asked = await read_body(request, requests.RetryLetters)
-    ids = asked.ids
-    if ids is None:
-        if not (asked.run_id or asked.node_id or asked.queue or asked.fingerprint):
-            problem = (
-                "body: one of ids, run_id, node_id, queue and fingerprint must say what to retry"
-            )
-            raise InputError([problem], argument="body")
-        ids = await facade.dead_letters.ids(
-            run_id=asked.run_id,
-            node_id=asked.node_id,
-            queue=asked.queue,
-            fingerprint=asked.fingerprint,
-        )
-        ids = ids[:RETRIED_MAX]
-    if len(ids) > RETRIED_MAX:
-        raise InputError([f"ids: expected at most {RETRIED_MAX:,}"], argument="ids")
-    return await _retry(facade, ids, asked.by)
+    ids = await _find_ids(facade, asked)
+    return await _retry(facade, ids[:RETRIED_MAX], asked.by)
+
+
+async def _find_ids(facade: Facade, asked: requests.RetryLetters) -> list[str]:
+    """The dead letters that are named, or all of a run, a node, a queue or a cause."""
+    if asked.ids is not None:
+        if len(asked.ids) > RETRIED_MAX:
+            raise InputError([f"ids: expected at most {RETRIED_MAX:,}"], argument="ids")
+        return asked.ids
+    if not (asked.run_id or asked.node_id or asked.queue or asked.fingerprint):
+        problem = "body: one of ids, run_id, node_id, queue and fingerprint must say what to retry"
+        raise InputError([problem], argument="body")
+    return await facade.dead_letters.ids(
+        run_id=asked.run_id,
+        node_id=asked.node_id,
+        queue=asked.queue,
+        fingerprint=asked.fingerprint,
+    )
 
 
 @router.post(

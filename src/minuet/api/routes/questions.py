@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from minuet.api import replies
 from minuet.api.answers import JsonAnswer, answer_page
-from minuet.api.context import Here
+from minuet.api.context import All, Here
 from minuet.api.describing import describes
 from minuet.api.parameters import NodeName, RunId
 from minuet.api.routes.events import SEQ_MAX
+from minuet.api.streaming import LINE_ID, MEDIA, has_all_lines, stream_logs
 from minuet.app import shapes
 from minuet.app.questions import LEVELS_MAX
-from minuet.plan.render import to_graph, to_mermaid
+from minuet.plan.render import to_compact_graph, to_graph, to_mermaid
+from minuet.types import TERMINAL
 
 router = APIRouter(tags=["runs"])
 
@@ -25,7 +28,12 @@ async def get_graph(
     facade: Here,
     run_id: RunId,
     format: Annotated[
-        Literal["json", "mermaid"], Query(description="Mermaid is text: a flowchart.")
+        Literal["json", "compact", "mermaid"],
+        Query(
+            description="`compact` leaves out of nodes what precedes and follows them and what is "
+            "null, false, 0 or empty, and of edges what is so of most: for large graphs. Mermaid "
+            "is text: a flowchart."
+        ),
     ] = "json",
 ) -> Response:
     """The plan of a run: its nodes and edges."""
@@ -33,7 +41,7 @@ async def get_graph(
     plan = (await facade.runs.program(run_id, run.plan)).plan
     if format == "mermaid":
         return PlainTextResponse(to_mermaid(plan))
-    return JsonAnswer(to_graph(plan))
+    return JsonAnswer(to_compact_graph(plan) if format == "compact" else to_graph(plan))
 
 
 @router.get("/runs/{run_id}/state", **describes(replies.RunAt, errors=(404,)))
@@ -79,15 +87,42 @@ async def explain_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     return JsonAnswer(shapes.explanation(await facade.runs.explain(run_id, node)))
 
 
-@router.get("/runs/{run_id}/logs", **describes(replies.LogLine, page=True, errors=(404,)))
+_LOGS = describes(replies.LogLine, page=True, errors=(404, 429))
+_LOGS["responses"][200]["content"][MEDIA] = {
+    "schema": {
+        "type": "string",
+        "description": "For each line `id: <its id>`, `event: line`, `data: <the JSON>`.",
+    }
+}
+_LOGS["responses"][204] = {
+    "description": "Of a stream: the run is over, and the client has seen all its lines."
+}
+
+
+@router.get("/runs/{run_id}/logs", **_LOGS)
 async def get_logs(
+    request: Request,
+    shared: All,
     facade: Here,
     run_id: RunId,
     node: Annotated[
         str | None, Query(description="Only this node; `NODE[2]` is one instance of it.")
     ] = None,
+    last_event_id: Annotated[
+        str | None, Header(pattern=LINE_ID, description="Of a stream: the `id` that was seen last.")
+    ] = None,
 ) -> Response:
-    """What the handlers of a run have printed and logged."""
+    """What the handlers of a run have printed and logged: all lines so far, or, with
+    `Accept: text/event-stream`, also each that comes, as server-sent events.
+
+    A stream ends when the run is over. A client that connects again with `Last-Event-ID` misses
+    nothing; lines of the last seconds may come again, with the ids that they had.
+    """
+    if MEDIA in request.headers.get("accept", ""):
+        run = await facade.runs.get(run_id)
+        if run.status in TERMINAL and has_all_lines(last_event_id):
+            return Response(status_code=204)
+        return await stream_logs(shared, facade, run_id, node, last_event_id)
     return answer_page(map(shapes.log_line, await facade.runs.logs(run_id, node)), None)
 
 

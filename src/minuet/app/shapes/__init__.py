@@ -10,7 +10,13 @@ from __future__ import annotations
 from minuet.app.shapes.access import audit_entry, key, new_key
 from minuet.app.shapes.approvals import approval
 from minuet.app.shapes.base import Shape, moment
-from minuet.app.shapes.dead_letters import dead_letter, letter_details, letter_group, retried_letter
+from minuet.app.shapes.dead_letters import (
+    dead_letter,
+    letter_details,
+    letter_group,
+    redrive,
+    retried_letter,
+)
 from minuet.app.shapes.fleet import handler, lease, leases, queue, ready_task, worker
 from minuet.app.shapes.history import UNREADABLE, event, feed_event
 from minuet.app.shapes.instances import attempts, explanation, log_line, node, nodes, step
@@ -69,6 +75,7 @@ __all__ = [
     "problem",
     "queue",
     "ready_task",
+    "redrive",
     "replayed",
     "result",
     "retried_letter",

@@ -8,6 +8,7 @@ from minuet.app.shapes.base import Shape, moment
 
 if TYPE_CHECKING:
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.redrives import Redrive
 
 
 def dead_letter(found: DeadLetterView) -> Shape:
@@ -65,4 +66,21 @@ def retried_letter(found: Retried) -> Shape:
         "run_id": found.run_id,
         "retried": found.is_retried,
         "why": found.why or None,
+    }
+
+
+def redrive(found: Redrive) -> Shape:
+    """Dead letters that a server retries one after the other."""
+    return {
+        "id": found.id,
+        "what": found.what,
+        "by": found.by or None,
+        "per_second": found.per_second,
+        "state": found.state,
+        "total": found.total,
+        "retried": found.retried,
+        "refused": found.refused,
+        "refusals": [{"id": one.id, "why": one.why} for one in found.refusals],
+        "started_at": moment(found.started_ms),
+        "noted_at": moment(found.noted_ms),
     }

@@ -33,6 +33,7 @@ def node(found: NodeResult) -> Shape:
         "started_at": moment(found.started_ms),
         "ended_at": moment(found.ended_ms),
         "instances": found.instances,
+        "items": found.items,
         "event": found.event,
         "waiting_for": None if found.waiting_for is None else _waiting_for(found.waiting_for),
         "steps": [step(one) for one in found.steps],

@@ -6,11 +6,10 @@ import { Button, Empty, Failure, faultLine, Loading, Meter, Segments, Sparkline,
 import { showCount } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
-import { useStore } from "../../lib/store.ts";
 import { useFeed } from "../../live/feed.ts";
 import { GroupPanel } from "./GroupPanel.tsx";
 import { LetterPanel } from "./LetterPanel.tsx";
-import { retrying, stopRetrying } from "./retrying.ts";
+import { hideRetried, stopRetrying, useRetrying } from "./retrying.ts";
 import "./dlq.css";
 
 /** Letters whose times are drawn. */
@@ -147,29 +146,30 @@ function columnsOf(times: Map<string, number[]> | null, rows: readonly LetterGro
   ];
 }
 
-/** How far the retries of this page have come. */
+const STATES = { running: "Retrying", done: "Retried", stopped: "Stopped after", interrupted: "Interrupted after" };
+
+/** How far the server has come with retries. */
 function Progress() {
-  const now = useStore(retrying);
+  const now = useRetrying();
   if (!now) return null;
-  const done = now.retried + now.refused.length;
   return (
     <div className="retrying" role="status">
-      <Meter value={done} most={now.total} tone={now.refused.length ? "orange" : "green"} label="Retried" />
+      <Meter value={now.retried + now.refused} most={now.total} tone={now.refused ? "orange" : "green"} label="Retried" />
       <span className="nums truncate">
-        {now.state === "running" ? "Retrying" : now.state === "stopped" ? "Stopped" : "Retried"} {showCount(now.retried)} of {showCount(now.total)}
-        {now.perSecond !== null && now.state === "running" && `, ${now.perSecond} a second`}
-        {now.refused.length > 0 && (
-          <span className="retrying-refused" title={now.refused.map((one) => `${one.id}: ${one.why}`).join("\n")}>
-            {`, ${now.refused.length} refused`}
+        {STATES[now.state]} {showCount(now.retried)} of {showCount(now.total)}
+        {now.per_second !== null && now.state === "running" && `, ${now.per_second} a second`}
+        {now.refused > 0 && (
+          <span className="retrying-refused" title={now.refusals.map((one) => `${one.id}: ${one.why}`).join("\n")}>
+            {`, ${showCount(now.refused)} refused`}
           </span>
         )}
       </span>
       {now.state === "running" ? (
-        <Button kind="plain" icon="stop" onClick={stopRetrying}>
+        <Button kind="plain" icon="stop" onClick={() => void stopRetrying(now.id)}>
           Stop
         </Button>
       ) : (
-        <Button kind="plain" icon="close" aria-label="Hide" onClick={() => retrying.set(null)} />
+        <Button kind="plain" icon="close" aria-label="Hide" onClick={hideRetried} />
       )}
     </div>
   );

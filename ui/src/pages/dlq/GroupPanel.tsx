@@ -38,7 +38,7 @@ export function GroupPanel({ group, status, onOpen, onClose, onChanged }: GroupP
     return found;
   };
   const words = some.length ? some.map(shellWord).join(" ") : `--fingerprint ${fingerprint}`;
-  const many = { find, count, words, what: `${example.workflow} · ${example.node_id}`, onClose: () => setOpen(null), onChanged };
+  const many = { count, words, onClose: () => setOpen(null), onChanged };
   const toggle = (id: string): void => {
     const next = new Set(picked);
     if (!next.delete(id)) next.add(id);
@@ -104,8 +104,8 @@ export function GroupPanel({ group, status, onOpen, onClose, onChanged }: GroupP
           <Loading />
         )}
       </section>
-      {open === "retry" && <RetryDialog {...many} />}
-      {open === "discard" && <DiscardDialog {...many} words={some.length ? words : "ID …"} />}
+      {open === "retry" && <RetryDialog {...many} picked={some.length ? { ids: some } : { fingerprint }} />}
+      {open === "discard" && <DiscardDialog {...many} find={find} words={some.length ? words : "ID …"} />}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { shellWord } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
 import { DiscardDialog } from "./actions.tsx";
-import { retryAll } from "./retrying.ts";
+import { retryOne } from "./retrying.ts";
 
 type Details = Shape<"LetterDetails">;
 
@@ -22,7 +22,11 @@ export function LetterPanel({ id, onClose, onChanged }: { id: string; onClose: (
     onChanged();
   };
   const retry = async (): Promise<void> => {
-    await retryAll([id], null, `${data.workflow} · ${data.node_id}`);
+    try {
+      await retryOne(id);
+    } catch (problem) {
+      toast((problem as Error).message, "failed");
+    }
     changed();
   };
   const done = (): void => {
@@ -100,7 +104,7 @@ export function LetterPanel({ id, onClose, onChanged }: { id: string; onClose: (
         </ol>
       </section>
       {open === "discard" && (
-        <DiscardDialog find={() => Promise.resolve([id])} count={1} what="" words={shellWord(id)} onClose={() => setOpen(null)} onChanged={changed} />
+        <DiscardDialog find={() => Promise.resolve([id])} count={1} words={shellWord(id)} onClose={() => setOpen(null)} onChanged={changed} />
       )}
     </div>
   );
@@ -120,7 +124,7 @@ function Edit({ id, config, onDone }: { id: string; config: unknown; onDone: () 
     setSaid("");
     try {
       await post("/dlq/{id}/edit", { path: { id }, body: { config: read.value, why, by: given.get().name } });
-      if (retries) await retryAll([id], null, "with another input");
+      if (retries) await retryOne(id);
       toast(retries ? "Saved, and retried" : "Saved. It is used when it is retried");
       onDone();
     } catch (error) {

@@ -3,15 +3,12 @@ import { post } from "../../api/client.ts";
 import { Button, Dialog, toast } from "../../components/index.ts";
 import { shellWord, showCount } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
-import { retryAll } from "./retrying.ts";
+import { redrive, type Picked } from "./retrying.ts";
 
 const PACES = [1, 5, 20, 100] as const;
 
 interface ManyProps {
-  /** Their ids: asked for when they are needed. */
-  find: () => Promise<string[]>;
   count: number;
-  what: string;
   /** What selects them on the command line. */
   words: string;
   onClose: () => void;
@@ -19,12 +16,12 @@ interface ManyProps {
 }
 
 /** Retry many, at a pace. */
-export function RetryDialog({ find, count, what, words, onClose, onChanged }: ManyProps) {
+export function RetryDialog({ picked, count, words, onClose, onChanged }: ManyProps & { picked: Picked }) {
   const [pace, setPace] = useState<number | null>(count > 20 ? 5 : null);
   const start = async (): Promise<void> => {
     onClose();
     try {
-      await retryAll(await find(), pace, what);
+      await redrive(picked, pace);
     } catch (error) {
       toast((error as Error).message, "failed");
     }
@@ -62,7 +59,7 @@ export function RetryDialog({ find, count, what, words, onClose, onChanged }: Ma
             </Choice>
           </div>
           <span className="form-about">
-            {pace === null ? "All of them go out as fast as the server takes them." : `That takes about ${about(count / pace)}. This page sends them: if it is closed, the rest stays as it is.`}
+            {pace === null ? "All of them go out as fast as the server takes them." : `That takes about ${about(count / pace)}. The server goes on with it, also when this page is closed.`}
           </span>
         </div>
       </div>
@@ -79,8 +76,8 @@ const Choice = ({ chosen, onChoose, children }: { chosen: boolean; onChoose: () 
 
 const about = (seconds: number): string => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
 
-/** Discard many, with a reason. */
-export function DiscardDialog({ find, count, words, onClose, onChanged }: ManyProps) {
+/** Discard many, with a reason. Their ids are asked for when they are needed. */
+export function DiscardDialog({ find, count, words, onClose, onChanged }: ManyProps & { find: () => Promise<string[]> }) {
   const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
   const discard = async (): Promise<void> => {

@@ -1,51 +1,67 @@
-/** Retries at a pace: this page sends them, so that they can be watched and stopped. */
+/** Retries of many dead letters: the server makes them at their pace, and goes on when this page is closed. */
 
-import { post } from "../../api/client.ts";
-import type { Shape } from "../../api/types.ts";
+import { useEffect } from "react";
+import { get, post } from "../../api/client.ts";
+import type { Page, Shape } from "../../api/types.ts";
 import { given } from "../../lib/me.ts";
-import { Store } from "../../lib/store.ts";
+import { Store, useStore } from "../../lib/store.ts";
 
-export interface Retrying {
-  what: string;
-  total: number;
-  retried: number;
-  refused: { id: string; why: string }[];
-  perSecond: number | null;
-  state: "running" | "stopped" | "done";
+export type Redrive = Shape<"Redrive">;
+
+/** Between two questions about how far it is. */
+const PAUSE = 500;
+
+/** What is being retried, or was last while somebody looked. */
+const current = new Store<Redrive | null>(null);
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+export type Picked = { ids: readonly string[] } | { fingerprint: string };
+
+/** Retry them, at most so many in a second. */
+export async function redrive(picked: Picked, perSecond: number | null): Promise<void> {
+  current.set(await post<Redrive>("/dlq/redrives", { body: { ...picked, per_second: perSecond, by: given.get().name } }));
+  follow();
 }
 
-/** What is being retried, or was last. It goes on while other pages are looked at. */
-export const retrying = new Store<Retrying | null>(null);
+/** Retry one, now. */
+export async function retryOne(id: string): Promise<void> {
+  const { items } = await post<Shape<"Retried">>("/dlq/{id}/retry", { path: { id }, body: { by: given.get().name } });
+  const why = items.find((one) => !one.retried)?.why;
+  if (why) throw new Error(why);
+}
 
-/** Dead letters in one request if there is no pace. */
-const BATCH = 50;
+export async function stopRetrying(id: string): Promise<void> {
+  current.set(await post<Redrive>("/dlq/redrives/{id}/stop", { path: { id } }));
+  follow();
+}
 
-let isStopped = false;
+export const hideRetried = (): void => current.set(null);
 
-export const stopRetrying = (): void => {
-  isStopped = true;
-};
+/** How far it is; also what somebody else has begun. */
+export function useRetrying(): Redrive | null {
+  useEffect(() => {
+    void get<Page<Redrive>>("/dlq/redrives").then(({ items }) => {
+      const running = items.find((one) => one.state === "running");
+      if (running && !current.get()) {
+        current.set(running);
+        follow();
+      }
+    }, () => undefined);
+  }, []);
+  return useStore(current);
+}
 
-export async function retryAll(ids: readonly string[], perSecond: number | null, what: string): Promise<void> {
-  isStopped = false;
-  let now: Retrying = { what, total: ids.length, retried: 0, refused: [], perSecond, state: "running" };
-  retrying.set(now);
-  const size = perSecond === null ? BATCH : Math.max(1, Math.floor(perSecond / 4));
-  for (let at = 0; at < ids.length && !isStopped; at += size) {
-    const begin = performance.now();
-    const part = ids.slice(at, at + size);
-    try {
-      const { items } = await post<Shape<"Retried">>("/dlq/retry", { body: { ids: part, by: given.get().name } });
-      const refused = items.filter((one) => !one.retried).map((one) => ({ id: one.id, why: one.why ?? "" }));
-      now = { ...now, retried: now.retried + items.length - refused.length, refused: [...now.refused, ...refused] };
-    } catch (error) {
-      now = { ...now, refused: [...now.refused, ...part.map((id) => ({ id, why: (error as Error).message }))] };
-    }
-    retrying.set(now);
-    if (perSecond !== null && at + size < ids.length) {
-      const rest = (part.length / perSecond) * 1000 - (performance.now() - begin);
-      if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
-    }
-  }
-  retrying.set({ ...now, state: isStopped ? "stopped" : "done" });
+function follow(): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    void get<Page<Redrive>>("/dlq/redrives").then(
+      ({ items }) => {
+        const known = items.find((one) => one.id === current.get()?.id);
+        if (!known) return;
+        current.set(known);
+        if (known.state === "running") follow();
+      },
+      () => follow(),
+    );
+  }, PAUSE);
 }

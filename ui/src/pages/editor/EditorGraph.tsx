@@ -56,7 +56,8 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
     return () => cancelAnimationFrame(frame);
   }, [graph.nodes.length, fit]);
   useEffect(() => {
-    const observer = new ResizeObserver(() => isMoved.current || fit());
+    // In the next frame, when the graph knows its new size.
+    const observer = new ResizeObserver(() => isMoved.current || requestAnimationFrame(fit));
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, [fit]);

@@ -5,6 +5,7 @@ import { showDuration } from "../../lib/format.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
 import { Section } from "./NodePanel.tsx";
+import { WorkerName } from "./WorkerName.tsx";
 
 type Attempt = Shape<"Attempt">;
 
@@ -37,7 +38,12 @@ export function Attempts({ model, attempts }: { model: RunModel; attempts: Attem
                 <p className="muted">
                   {one.started_at ? <Time at={one.started_at} /> : "not begun"}
                   {one.ready_at && one.started_at && <> · {showDuration(Math.max(0, Date.parse(one.started_at) - Date.parse(one.ready_at)))} in the queue</>}
-                  {(one.worker ?? one.session) && <> · worker {one.worker ? <Link to="/workers">{one.worker}</Link> : <code>{one.session}</code>}</>}
+                  {one.session && (
+                    <>
+                      {" "}
+                      · worker <WorkerName session={one.session} name={one.worker} />
+                    </>
+                  )}
                   {one.lease_until && (
                     <>
                       {" "}

@@ -1,27 +1,27 @@
 import { useState } from "react";
 import { get } from "../../api/client.ts";
-import type { Page, Run, RunRow } from "../../api/types.ts";
+import type { Run } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Duration, StatusDot } from "../../components/index.ts";
 import type { Scope } from "../../fold/scope.ts";
-import { authorOf } from "../../fold/scope.ts";
+import { showCount } from "../../lib/format.ts";
 import { Link } from "../../lib/router.tsx";
+import { useChildren } from "./children.ts";
 import type { RunModel } from "./model.ts";
 import { Section } from "./NodePanel.tsx";
 
-const LIMIT = 100;
+const SHOWN = 100;
 
 /** The child runs that a node has started: each linked, and open to its nodes. */
 export function Children({ model, node, scope }: { model: RunModel; node: string; scope: Scope | null }) {
-  const query = { parent: model.id, limit: LIMIT };
-  const { data } = useQuery(`${model.id} ${model.history.seq}`, (signal) => get<Page<RunRow>>("/runs", { query, signal }));
-  const own = (data?.items ?? []).filter((run) => authorOf(run.parent_node ?? "") === node && (scope === null || run.parent_scope.join(".") === scope.join(".")));
+  const own = useChildren(model, node).filter((run) => scope === null || run.parent_scope.join(".") === scope.join("."));
   if (own.length === 0) return null;
   return (
-    <Section title={own.length === 1 ? "Child run" : `Child runs: ${own.length}${data?.next ? "+" : ""}`}>
-      {own.map((run) => (
+    <Section title={own.length === 1 ? "Child run" : `Child runs: ${showCount(own.length)}`}>
+      {own.slice(0, SHOWN).map((run) => (
         <Child key={run.run_id} id={run.run_id} workflow={run.workflow} status={run.status} seq={run.seq} ms={run.duration_ms} scope={run.parent_scope} />
       ))}
+      {own.length > SHOWN && <Link to={`/runs?q=parent:${model.id}`}>All child runs</Link>}
     </Section>
   );
 }

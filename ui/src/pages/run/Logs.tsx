@@ -1,32 +1,20 @@
 import { useEffect, useState } from "react";
-import { get } from "../../api/client.ts";
-import type { LogLine, Page } from "../../api/types.ts";
-import { useQuery } from "../../api/useQuery.ts";
+import type { LogLine } from "../../api/types.ts";
 import { CopyButton, Rows } from "../../components/index.ts";
 import { showCount } from "../../lib/format.ts";
+import { EventStream, type Message } from "../../live/stream.ts";
 import type { RunModel } from "./model.ts";
 import { Section } from "./NodePanel.tsx";
 
 const ROW = 18;
 const SHOWN = 16;
-/** Between two questions while it runs: logs have no stream of their own. */
-const PAUSE = 1000;
+/** The newest lines that are kept here; the command line has all. */
+const KEPT = 20_000;
 
 /** What its handler has printed and logged, as it comes. */
-export function Logs({ model, name, isRunning, seq }: { model: RunModel; name: string; isRunning: boolean; seq: number }) {
-  const [round, setRound] = useState(0);
+export function Logs({ model, name, isRunning }: { model: RunModel; name: string; isRunning: boolean }) {
   const [level, setLevel] = useState("");
-  const { data } = useQuery(`${name} ${seq}`, load(model, name));
-  const fresh = useQuery(round ? `${name} ${round}` : null, load(model, name));
-  useEffect(() => {
-    if (!isRunning) return;
-    const timer = setInterval(() => document.hidden || setRound((before) => before + 1), PAUSE);
-    return () => clearInterval(timer);
-  }, [isRunning]);
-  const [kept, setKept] = useState<{ name: string; lines: LogLine[] }>({ name, lines: [] });
-  const newest = [data?.items, fresh.data?.items].reduce((a, b) => ((b?.length ?? 0) > (a?.length ?? 0) ? b : a));
-  if (newest && (kept.name !== name || newest.length > kept.lines.length)) setKept({ name, lines: newest });
-  const lines = kept.name === name ? kept.lines : [];
+  const lines = useLines(model.id, name, model.history.run.generation);
   if (lines.length === 0) return null;
   const levels = [...new Set(lines.map((line) => line.level))];
   const shown = level ? lines.filter((line) => line.level === level) : lines;
@@ -64,6 +52,26 @@ export function Logs({ model, name, isRunning, seq }: { model: RunModel; name: s
   );
 }
 
-const load = (model: RunModel, name: string) => (signal: AbortSignal) => get<Page<LogLine>>("/runs/{run_id}/logs", { path: { run_id: model.id }, query: { node: name }, signal });
+/** The lines of a node as the server sends them. A run that is retried has a new generation, and goes on. */
+function useLines(run: string, node: string, generation: number): LogLine[] {
+  const [found, setFound] = useState<{ node: string; lines: LogLine[] }>({ node, lines: [] });
+  useEffect(() => {
+    const byId = new Map<string, LogLine>();
+    const take = (messages: Message[]): void => {
+      // After a connection was lost, some lines come again, with their ids.
+      for (const one of messages) byId.set(one.id, JSON.parse(one.data) as LogLine);
+      for (const id of byId.keys()) {
+        if (byId.size <= KEPT) break;
+        byId.delete(id);
+      }
+      setFound({ node, lines: [...byId.values()] });
+    };
+    const path = `/runs/${encodeURIComponent(run)}/logs?node=${encodeURIComponent(node)}`;
+    // The stream of the run's events says what the connection is like.
+    const stream = new EventStream(path, { onMessages: take, onConnection: () => undefined }, { rests: true });
+    return () => stream.close();
+  }, [run, node, generation]);
+  return found.node === node ? found.lines : [];
+}
 
 const textOf = (line: LogLine): string => `${line.at} ${line.level.padEnd(8)} ${line.step ? `${line.step}: ` : ""}${line.text}`;

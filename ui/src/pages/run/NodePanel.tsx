@@ -9,11 +9,12 @@ import { Link, useQueryParam } from "../../lib/router.tsx";
 import { ACTIONS, nodeActions, type Asked } from "./actions.ts";
 import { Attempts, Steps } from "./Attempts.tsx";
 import { Children } from "./Children.tsx";
-import { waitName } from "./GraphView.tsx";
+import { waitName } from "./Step.tsx";
 import { Instances } from "./Instances.tsx";
 import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
 import { Why } from "./Why.tsx";
+import { WorkerName } from "./WorkerName.tsx";
 
 const REASONS: Record<string, string> = {
   all_arrivals_skipped: "everything that leads here was skipped",
@@ -78,7 +79,7 @@ export function NodePanel({ model, id, onAsk, onClose }: PanelProps) {
           <Json value={model.event(state.event)?.data.output} label={`Event ${state.event}`} maxHeight={420} />
         </Section>
       )}
-      <Logs model={model} name={name} isRunning={state.status === "RUNNING"} seq={state.event} />
+      <Logs model={model} name={name} isRunning={state.status === "RUNNING"} />
     </div>
   );
 }
@@ -149,14 +150,14 @@ function Facts({ model, node, state, join }: { model: RunModel; node: GraphNode;
   if (state.reason) facts.push(["Because", REASONS[state.reason] ?? state.reason]);
   if (state.startedAt !== null) {
     facts.push(["Started", <Time at={state.startedAt} />]);
-    facts.push(["Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
+    facts.push([state.endedAt === null ? "Since then" : "Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
   }
   if (join) {
     const sources = [...sourcesOf(join)].slice(0, 20).map(([source, isLive]) => (isLive ? source : `${source} (skipped)`));
     facts.push(["Arrived", `${join.live} of ${join.need || join.total} needed${join.skipped ? `, ${join.skipped} skipped` : ""}${sources.length ? `: ${sources.join(", ")}` : ""}`]);
   }
   if (node.queue && node.queue !== "default") facts.push(["Queue", <code>{node.queue}</code>]);
-  if (token?.session) facts.push(["Worker", <code>{token.session}</code>]);
+  if (token?.session) facts.push(["Worker", <WorkerName session={token.session} />]);
   if (token?.decidedBy || token?.decided) facts.push(["Decided", `${token.decided}${token.decidedBy ? ` by ${token.decidedBy}` : ""}${token.decidedWhy ? `: ${token.decidedWhy}` : ""}`]);
   return (
     <dl className="facts">

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import type { RunRow } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.ts";
 import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, StatusBadge, Tabs, Time, type IconName } from "../../components/index.ts";
+import { authorOf } from "../../fold/scope.ts";
 import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
@@ -29,9 +30,9 @@ export default function RunPage({ params }: PageProps) {
   const ready = model.history.seq > 0 && model.graph !== null;
   const move = useMoment(model, ready);
   const choose = useCallback(
-    (id: string) => {
+    (id: string, instance = "") => {
       setAsked(null);
-      setInstance("");
+      setInstance(instance);
       setNode(id);
     },
     [setInstance, setNode],
@@ -59,8 +60,8 @@ export default function RunPage({ params }: PageProps) {
         <div className="run-alert" role="alert">
           <span className="truncate grow">
             {typeof run.error.node === "string" && (
-              <button type="button" className="chip" onClick={() => choose(String(run.error!.node).split("$")[0]!)}>
-                {String(run.error.node).split("$")[0]}
+              <button type="button" className="chip" onClick={() => choose(authorOf(String(run.error!.node)))}>
+                {authorOf(run.error.node)}
               </button>
             )}{" "}
             {String(run.error.message ?? run.error.code ?? "")}
@@ -183,7 +184,7 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
         {row.submitted_by && <span>by {row.submitted_by}</span>}
         {row.parent && (
           <span>
-            child of <Link to={`/runs/${row.parent}?node=${encodeURIComponent((row.parent_node ?? "").split("$")[0]!)}`}>…{row.parent.slice(-8)}</Link>
+            child of <Link to={parentOf(row)}>…{row.parent.slice(-8)}</Link>
           </span>
         )}
         {row.child_count > 0 && (
@@ -191,14 +192,26 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
             <Link to={`/runs?q=parent:${id}`}>{row.child_count === 1 ? "1 child run" : `${row.child_count} child runs`}</Link>
           </span>
         )}
-        {Object.entries(row.tags).map(([name, value]) => (
-          <span key={name} className="tag">
-            {name}={String(value)}
+        {Object.keys(row.tags).length > 0 && (
+          <span className="run-tags" title={tagsOf(row).join("\n")}>
+            {tagsOf(row).map((tag) => (
+              <span key={tag} className="tag">
+                {tag}
+              </span>
+            ))}
           </span>
-        ))}
+        )}
       </div>
     </>
   );
+}
+
+const tagsOf = (row: RunRow): string[] => Object.entries(row.tags).map(([name, value]) => `${name}=${String(value)}`);
+
+/** The parent, with the node that has started the run open. */
+function parentOf({ parent, parent_node }: RunRow): string {
+  const node = encodeURIComponent(authorOf(parent_node ?? ""));
+  return `/runs/${parent}?node=${node}&open=${node}`;
 }
 
 function Data({ model }: { model: RunModel }) {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
 import { Button } from "../../components/index.ts";
+import { authorOf, decodeScope, showScope } from "../../fold/scope.ts";
 import { showCount, showDuration, showLocal, showUtc } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { timeMode } from "../../lib/settings.ts";
@@ -38,7 +39,7 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
     { keys: "l", label: "Back to now", run: () => onMove(null) },
   ]);
   const event = model.event(at);
-  const where = typeof event?.data.node === "string" ? event.data.node : "";
+  const where = typeof event?.data.node === "string" ? authorOf(event.data.node) + showScope(decodeScope(String(event.data.scope ?? ""))) : "";
   return (
     <div className="slider">
       <Button kind="plain" icon={playing ? "pause" : "play"} aria-label={playing ? "Stop" : "Play the history"} onClick={play} />

@@ -1,7 +1,7 @@
 import { get } from "../../api/client.ts";
 import type { Explanation } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
-import { CodeBlock } from "../../components/index.ts";
+import { CodeBlock, Prose } from "../../components/index.ts";
 import { shellWord } from "../../lib/format.ts";
 import type { RunModel } from "./model.ts";
 import { Section } from "./NodePanel.tsx";
@@ -30,11 +30,15 @@ export function Why({ model, name }: { model: RunModel; name: string }) {
   const decisions = (data.details.decisions ?? []) as Decision[];
   return (
     <Section title="Why">
-      <p>{data.summary}</p>
+      <p>
+        <Prose text={data.summary} />
+      </p>
       {data.reasons.length > 0 && (
         <ul className="reasons">
           {data.reasons.map((reason) => (
-            <li key={reason}>{reason}</li>
+            <li key={reason}>
+              <Prose text={reason} />
+            </li>
           ))}
         </ul>
       )}
@@ -46,7 +50,9 @@ export function Why({ model, name }: { model: RunModel; name: string }) {
           <h4>It would run with</h4>
           <ul className="reasons">
             {data.missing.map((one, at) => (
-              <li key={at}>{typeof one === "string" ? one : words(one)}</li>
+              <li key={at}>
+                <Prose text={typeof one === "string" ? one : words(one)} />
+              </li>
             ))}
           </ul>
         </>

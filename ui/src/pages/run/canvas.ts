@@ -2,11 +2,9 @@
 
 import type { Viewport } from "@xyflow/react";
 import { statusKey } from "../../components/StatusBadge.tsx";
-import type { Drawing } from "./GraphView.tsx";
+import type { Drawing } from "./drawing.ts";
 import type { RunModel } from "./model.ts";
 
-const WIDTH = 184;
-const HEIGHT = 46;
 /** Below these sizes, names cannot be read, and lines are only grey. */
 const ZOOM_NAMES = 0.35;
 const ZOOM_CURVES = 0.15;
@@ -76,14 +74,14 @@ export function drawLines(canvas: HTMLCanvasElement, sight: Sight): void {
   context.globalAlpha = zoom < ZOOM_CURVES ? 0.6 : 1;
   context.beginPath();
   for (const { source, target, data } of drawing.edges) {
-    const from = drawing.layout.nodes.get(source)!;
-    const to = drawing.layout.nodes.get(target)!;
-    if (Math.max(from.x, to.x) + WIDTH < left || Math.min(from.x, to.x) > right) continue;
-    if (Math.max(from.y, to.y) + HEIGHT < top || Math.min(from.y, to.y) > bottom) continue;
-    let lastX = from.x + WIDTH / 2;
-    let lastY = from.y + HEIGHT;
+    const from = drawing.boxes.get(source)!;
+    const to = drawing.boxes.get(target)!;
+    if (Math.max(from.x + from.width, to.x + to.width) < left || Math.min(from.x, to.x) > right) continue;
+    if (Math.max(from.y + from.height, to.y + to.height) < top || Math.min(from.y, to.y) > bottom) continue;
+    let lastX = from.x + from.width / 2;
+    let lastY = from.y + from.height;
     context.moveTo(lastX, lastY);
-    for (const point of [...data!.points, { x: to.x + WIDTH / 2, y: to.y }]) {
+    for (const point of [...data!.points, { x: to.x + to.width / 2, y: to.y }]) {
       if (zoom < ZOOM_CURVES) context.lineTo(point.x, point.y);
       else {
         const bend = (point.y - lastY) / 2;
@@ -115,8 +113,8 @@ export function drawNodes(canvas: HTMLCanvasElement, scene: Scene, place: string
   context.textBaseline = "middle";
   const ink = colour("--ink");
   const surface = colour("--surface");
-  for (const [at, { id, position }] of drawing.nodes.entries()) {
-    if (position.x + WIDTH < left || position.x > right || position.y + HEIGHT < top || position.y > bottom) continue;
+  for (const [at, { id, position, width, height }] of drawing.nodes.entries()) {
+    if (position.x + width < left || position.x > right || position.y + height < top || position.y > bottom) continue;
     const state = model.node(id);
     const status = state?.undo ? "undone" : statusKey(state?.status ?? "PENDING");
     if (painted.statuses[at] === status) continue;
@@ -124,19 +122,19 @@ export function drawNodes(canvas: HTMLCanvasElement, scene: Scene, place: string
     let fill = fills.get(status);
     if (fill === undefined) fills.set(status, (fill = colour(COLOURS[status] ?? "--grey")));
     context.fillStyle = fill;
-    if (zoom < ZOOM_NAMES) context.fillRect(position.x, position.y, WIDTH, HEIGHT);
+    if (zoom < ZOOM_NAMES) context.fillRect(position.x, position.y, width, height);
     else {
-      context.fillRect(position.x, position.y, 6, HEIGHT);
+      context.fillRect(position.x, position.y, 6, height);
       context.fillStyle = surface;
-      context.fillRect(position.x + 6, position.y, WIDTH - 6, HEIGHT);
+      context.fillRect(position.x + 6, position.y, width - 6, height);
       context.fillStyle = ink;
-      context.fillText(id, position.x + 14, position.y + HEIGHT / 2, WIDTH - 20);
+      context.fillText(id, position.x + 14, position.y + height / 2, width - 20);
     }
     const mark = id === chosen ? "--accent" : MARKS[model.marks.get(id) ?? ""];
     if (mark) {
       context.strokeStyle = colour(mark);
       context.lineWidth = line;
-      context.strokeRect(position.x - line, position.y - line, WIDTH + 2 * line, HEIGHT + 2 * line);
+      context.strokeRect(position.x - line, position.y - line, width + 2 * line, height + 2 * line);
     }
   }
   return painted;

@@ -9,6 +9,7 @@ import { ApiError, get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
 import { Cursor, History } from "../../fold/history.ts";
 import { decodeScope, showScope } from "../../fold/scope.ts";
+import { wholeGraph } from "../../fold/graph.ts";
 import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
 import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { report } from "../../live/connection.ts";
@@ -157,7 +158,8 @@ export class RunModel {
   }
 
   private async loadGraph(): Promise<void> {
-    this.graph = (await get<Shape<"Graph">>("/runs/{run_id}/graph", { path: { run_id: this.id }, signal: this.control.signal })) as unknown as Graph;
+    const options = { path: { run_id: this.id }, query: { format: "compact" }, signal: this.control.signal };
+    this.graph = wholeGraph(await get<Shape<"Graph">>("/runs/{run_id}/graph", options));
     this.view = new View(this.graph, this.cursor);
     this.later();
   }
@@ -192,7 +194,7 @@ export class RunModel {
           this.tell();
         },
       },
-      String(this.history.seq),
+      { lastId: String(this.history.seq) },
     );
     void this.askHeld();
   }

@@ -118,6 +118,7 @@ export default function RunsPage(_: PageProps) {
       </div>
       <Strip
         filter={filter}
+        oldest={rows[Math.min(rows.length, FIRST_PAGE) - 1]?.created_at ?? null}
         onZoom={(from, to) => {
           setSince(from);
           setUntil(to);
@@ -212,6 +213,9 @@ export default function RunsPage(_: PageProps) {
     </div>
   );
 }
+
+/** Runs whose time the strip shows. */
+const FIRST_PAGE = 100;
 
 /** While somebody types, most filters are unfinished: the server is asked after a pause. */
 const TYPING_PAUSE = 250;

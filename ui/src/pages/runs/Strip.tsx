@@ -15,13 +15,25 @@ const HEIGHT = 44;
 const PAUSE = 4000;
 /** From the bottom up. */
 const ORDER = ["COMPLETED", "CANCELLED", "FAILED", "COMPENSATING", "PAUSED", "PENDING", "RUNNING"];
-const WINDOWS = ["1h", "6h", "1d", "7d", "30d"];
+const HOUR = 3_600_000;
+const WINDOWS: Record<string, number> = { "10m": HOUR / 6, "1h": HOUR, "6h": 6 * HOUR, "1d": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR };
+
+interface StripProps {
+  filter: Filter;
+  /** When the oldest run of the list's first page was created; null: there is none yet. */
+  oldest: string | null;
+  onZoom: (since: string, until: string) => void;
+}
+
+const windowOf = (ms: number): string => Object.keys(WINDOWS).find((name) => WINDOWS[name]! >= ms) ?? "30d";
 
 /** What happened over time, coloured by result. Dragging over a part zooms in: the list shows only these runs. */
-export function Strip({ filter, onZoom }: { filter: Filter; onZoom: (since: string, until: string) => void }) {
+export function Strip({ filter, oldest, onZoom }: StripProps) {
+  // Until somebody chooses one, the window that has the runs of the list.
+  const fitting = oldest === null ? "1d" : windowOf(Date.now() - Date.parse(oldest));
   const [round, setRound] = useState(0);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const query = { q: filter.q || null, since: filter.since || null, until: filter.until || null, buckets: BUCKETS };
+  const query = { q: filter.q || null, since: filter.since || (filter.until ? null : fitting), until: filter.until || null, buckets: BUCKETS };
   const key = JSON.stringify(query);
   const { data } = useQuery(`${key} ${round}`, (signal) => get<Histogram>("/runs/histogram", { query, signal }));
   const [kept, setKept] = useState<Histogram | null>(null);
@@ -37,12 +49,12 @@ export function Strip({ filter, onZoom }: { filter: Filter; onZoom: (since: stri
     onReset: () => setRound((before) => before + 1),
   });
   useEffect(() => () => clearTimeout(timer.current), []);
-  const chosen = filter.until ? "" : filter.since;
+  const chosen = filter.until ? "" : filter.since || fitting;
   return (
     <div className="strip">
       <div className="row strip-head">
-        {WINDOWS.map((one) => (
-          <button key={one} type="button" className="chip" aria-pressed={chosen === one || (one === "1d" && !filter.since && !filter.until)} onClick={() => onZoom(one === "1d" ? "" : one, "")}>
+        {Object.keys(WINDOWS).map((one) => (
+          <button key={one} type="button" className="chip" aria-pressed={chosen === one} onClick={() => onZoom(filter.since === one ? "" : one, "")}>
             {one}
           </button>
         ))}

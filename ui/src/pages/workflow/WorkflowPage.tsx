@@ -120,7 +120,7 @@ export default function WorkflowPage({ params }: PageProps) {
           {tab === "graph" &&
             (graph ? (
               <div className="workflow-graph">
-                <MiniGraph graph={graph} full {...(node ? { from: node } : {})} label={`The graph of ${name}`} onChoose={setNode} />
+                <MiniGraph graph={graph} size={1.25} {...(node ? { from: node } : {})} label={`The graph of ${name}`} onChoose={setNode} />
               </div>
             ) : checked.error ? (
               <Failure error={checked.error} onRetry={checked.reload} />
