@@ -153,11 +153,11 @@ class Agents:
         kept = self._kept(key)
         if kept is None:
             return
-        shown_replies = [one for one in messages if one["role"] == "assistant"]
+        heard = [one for one in messages if one["role"] == "assistant"]
         replies = [reply for _, reply in _replies(kept)]
-        if len(replies) > len(shown_replies):
-            yield f"the model is asked for turn {len(shown_replies) + 1} again, and its answer was kept"
-        elif [_ids(reply) for reply in replies] != [_shown_ids(one) for one in shown_replies]:
+        if len(replies) > len(heard):
+            yield f"the model is asked for turn {len(heard) + 1} again, and its answer was kept"
+        elif [_ids(reply) for reply in replies] != [_shown_ids(one) for one in heard]:
             yield "the model is shown a reply of its own that was not kept"
         shown = Counter(
             one["content"]
