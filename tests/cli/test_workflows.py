@@ -215,7 +215,7 @@ def test_a_tag_is_moved_back_to_an_older_version(deployed: Any, minuet: Any) -> 
     assert "expected a tag" in wrong.err
 
 
-@pytest.mark.shows("Q-24")
+@pytest.mark.shows("C-16", "Q-24")
 def test_a_workflow_is_deleted_and_its_name_used_again(deployed: Any, minuet: Any) -> None:
     one = minuet("workflows", "delete", "order@1")
     deleted = minuet("workflows", "delete", "order")
