@@ -153,12 +153,12 @@ class Agents:
         kept = self._kept(key)
         if kept is None:
             return
-        told = [one for one in messages if one["role"] == "assistant"]
+        said = [one for one in messages if one["role"] == "assistant"]
         replies = [reply for _, reply in _replies(kept)]
-        if len(replies) > len(told):
-            yield f"the model is asked for turn {len(told) + 1} again, and its answer was kept"
-        elif [_ids(reply) for reply in replies] != [_told_ids(one) for one in told]:
-            yield "the model is told that it has said what was not kept"
+        if len(replies) > len(said):
+            yield f"the model is asked for turn {len(said) + 1} again, and its answer was kept"
+        elif [_ids(reply) for reply in replies] != [_said_ids(one) for one in said]:
+            yield "the messages have an answer of the model that was not kept"
         shown = Counter(
             one["content"]
             for one in messages
@@ -344,7 +344,7 @@ def _ids(reply: Reply) -> list[str]:
     return [call.id for call in reply.tool_calls]
 
 
-def _told_ids(message: dict[str, Any]) -> list[str]:
+def _said_ids(message: dict[str, Any]) -> list[str]:
     return [call["id"] for call in message.get("tool_calls", ())]
 
 
