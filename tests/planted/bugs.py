@@ -721,10 +721,10 @@ _ALL = (
     ),
     Bug(
         name="function-awaits-ended-child",
-        last=192,
+        last=2046,
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,
-        first=150,
+        first=2000,
         seeds=100,
         patch=flawed.ended_child_awaited,
     ),

@@ -153,12 +153,12 @@ class Agents:
         kept = self._kept(key)
         if kept is None:
             return
-        heard = [one for one in messages if one["role"] == "assistant"]
+        said = [one for one in messages if one["role"] == "assistant"]
         replies = [reply for _, reply in _replies(kept)]
-        if len(replies) > len(heard):
-            yield f"the model is asked for turn {len(heard) + 1} again, and its answer was kept"
-        elif [_ids(reply) for reply in replies] != [_shown_ids(one) for one in heard]:
-            yield "the model is shown a reply of its own that was not kept"
+        if len(replies) > len(said):
+            yield f"the model is asked for turn {len(said) + 1} again, and its answer was kept"
+        elif [_ids(reply) for reply in replies] != [_said_ids(one) for one in said]:
+            yield "the messages have an answer of the model that was not kept"
         shown = Counter(
             one["content"]
             for one in messages
@@ -344,7 +344,7 @@ def _ids(reply: Reply) -> list[str]:
     return [call.id for call in reply.tool_calls]
 
 
-def _shown_ids(message: dict[str, Any]) -> list[str]:
+def _said_ids(message: dict[str, Any]) -> list[str]:
     return [call["id"] for call in message.get("tool_calls", ())]
 
 
