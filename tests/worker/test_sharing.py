@@ -14,7 +14,7 @@ from minuet.app.stores import make_store
 from minuet.clock import SystemClock
 from minuet.store.exchange import Exchange, Grant, Released, Reply, RunHeader
 from minuet.worker.assignment import Assignment
-from minuet.worker.sharing import GIVE_WAY_S, SHARE, Finished, Sharing
+from minuet.worker.sharing import GIVE_WAY_S, LARGE_S, SHARE, Finished, Sharing
 
 from ..scenario.harness import PATIENCE, module_of, node, task, workflow
 
@@ -79,6 +79,33 @@ def test_a_run_does_not_give_way_to_itself() -> None:
     sharing.divide(finished(large=1), 5.0)
 
     assert sharing.divide(items, 5.0) == (items, [])
+
+
+def test_large_runs_that_began_at_the_same_time_do_not_give_way_to_each_other() -> None:
+    sharing, items = Sharing(), finished(a=100, b=SHARE)
+    sharing.divide(finished(a=1, b=1), 5.0)
+    sharing.divide(finished(a=100), 5.0)
+
+    assert sharing.divide(items, 5.0) == (items, [])
+
+
+def test_a_run_does_not_give_way_to_the_last_node_of_a_large_one() -> None:
+    sharing, items = Sharing(), finished(a=100)
+    sharing.divide(finished(a=100, b=100), 5.0)
+    sharing.divide(finished(b=1), 5.0)
+
+    assert sharing.divide(items, 5.0) == (items, [])
+
+
+def test_a_large_run_that_goes_on_in_small_steps_is_a_small_one_after_a_while() -> None:
+    sharing, items = Sharing(), finished(a=100)
+    sharing.divide(finished(b=100), 5.0)
+    sharing.divide(items, 5.0 + LARGE_S)
+    sharing.divide(finished(b=1), 5.0 + LARGE_S)
+
+    first, _ = sharing.divide(items, 5.0 + LARGE_S)
+
+    assert first == items[:SHARE]
 
 
 class Watched:

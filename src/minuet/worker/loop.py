@@ -106,6 +106,9 @@ class Loop:
         self._observer = observer
         #: When leases are to be renewed, by the event loop's clock.
         self.renew_at = 0.0
+        #: Whether more may be ready than is taken. What a run makes ready then waits for all of
+        #: that, so no run gives way to its next node.
+        self._is_behind = False
         #: How many of those granted last may need a permit.
         self._asked = 0
 
@@ -140,9 +143,10 @@ class Loop:
         if not (takes or workload.finished or held):
             self._begin_granted(len(workload.granted))
             return bool(workload.finished)
+        takes_less = workload.kept_back > 0
         # What is finished is not renewed, so nothing is kept back for long.
         batch = workload.next_finished(
-            loop.time(), give_way=not (renewing or self._draining.is_begun)
+            loop.time(), give_way=not (renewing or self._is_behind or self._draining.is_begun)
         )
         request = self._session.next_exchange(
             tuple([item for _, item in batch]),
@@ -170,7 +174,10 @@ class Loop:
         self._executing.try_suspect()
         # A worker that got all it asked for may get more; one that did not waits for more to come.
         limit = min((take.limit for take in takes), default=1)
-        return bool(workload.finished or workload.granted) or len(reply.granted) >= limit
+        has_all = len(reply.granted) >= limit
+        if not takes_less:
+            self._is_behind = has_all
+        return bool(workload.finished or workload.granted) or has_all
 
     def _takes(self) -> tuple[Take, ...]:
         workload = self._workload

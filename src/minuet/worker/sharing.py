@@ -23,6 +23,10 @@ SHARE = 6
 #: or the next small run, comes about one exchange later.
 GIVE_WAY_S = 0.1
 
+#: For how long a run is no small one after it had many items: no hop of it is held up. Its first
+#: and last nodes are few, and so is what it finishes while results are kept back.
+LARGE_S = 1.0
+
 Finished = list[tuple[Assignment, Item]]
 
 
@@ -34,23 +38,27 @@ class Sharing:
         #: The runs that the last small exchange had something of, and when it was.
         self._few: set[str] = set()
         self._few_at = 0.0
+        #: Runs that had many items, and when that was.
+        self._large: dict[str, float] = {}
 
     def divide(self, finished: Finished, now: float) -> tuple[Finished, Finished]:
         """What to hand in now, and what to keep back."""
-        if len(finished) <= SHARE:
-            if finished:
-                self._few, self._few_at = {one.grant.run for one, _ in finished}, now
+        if len(finished) < SHARE:
+            small = {one.grant.run for one, _ in finished} - self._large.keys()
+            if small:
+                self._few, self._few_at = small, now
             return finished, []
         counts = Counter([assignment.grant.run for assignment, _ in finished])
         ((largest, count),) = counts.most_common(1)
-        others = len(finished) - count
-        if others:
+        self._note_large(counts, now)
+        if not counts.keys() <= self._large.keys():
             self._until = now + GIVE_WAY_S
-        elif self._few - {largest}:
+        until = self._until
+        if self._few - self._large.keys():
             # The two take turns: the store works for one while the handlers of the other run.
-            self._until = max(self._until, self._few_at + GIVE_WAY_S)
-        most = max(SHARE, others)
-        if count <= most or now >= self._until:
+            until = max(until, self._few_at + GIVE_WAY_S)
+        most = max(SHARE, len(finished) - count)
+        if count <= most or now >= until:
             return finished, []
         first: Finished = []
         rest: Finished = []
@@ -63,3 +71,9 @@ class Sharing:
             else:
                 rest.append(one)
         return first, rest
+
+    def _note_large(self, counts: Counter[str], now: float) -> None:
+        """Remember the runs that have many items, for a while."""
+        if self._large or max(counts.values()) >= SHARE:
+            self._large = {run: at for run, at in self._large.items() if now < at + LARGE_S}
+            self._large.update({run: now for run, count in counts.items() if count >= SHARE})

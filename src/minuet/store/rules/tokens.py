@@ -35,25 +35,34 @@ class Tokens(Slots):
         key = (run.run, delivery.node, delivery.scope)
         if key in self.tokens or self._source.has_token(key):
             return False
-        self._begin_token(
-            run,
-            key,
-            Token(
-                run=run.run,
-                node=delivery.node,
-                scope=delivery.scope,
+        if live:
+            token = Token(
+                run.run,
+                delivery.node,
+                delivery.scope,
                 tenant=run.tenant,
-                # Any worker can pass a skip on, whatever it takes to run the node.
-                queue=delivery.queue if live else "",
-                skip=not live,
+                queue=delivery.queue,
                 due_ms=self.now_ms,
                 hop=hop,
-                source=source if live else "",
-                source_scope=scope if live else "",
-                reads=self._fixed(run, delivery.reads) if live and delivery.reads else (),
+                source=source,
+                source_scope=scope,
+                reads=self._fixed(run, delivery.reads) if delivery.reads else (),
                 lane=lane_of(run),
-            ),
-        )
+            )
+        else:
+            # Any worker can pass a skip on, whatever it takes to run the node.
+            token = Token(
+                run.run,
+                delivery.node,
+                delivery.scope,
+                tenant=run.tenant,
+                queue="",
+                skip=True,
+                due_ms=self.now_ms,
+                hop=hop,
+                lane=lane_of(run),
+            )
+        self._begin_token(run, key, token)
         return True
 
     def _issue(self, run: Run, item: Token, scope: str) -> None:
@@ -94,7 +103,9 @@ class Tokens(Slots):
     ) -> None:
         """A live token ends: it no longer counts."""
         token.state, token.outcome = state, outcome
-        token.due_ms, token.wait, token.wait_key, token.wait_event = None, "", "", 0
+        token.due_ms = None
+        if token.wait or token.wait_event:
+            token.wait, token.wait_key, token.wait_event = "", "", 0
         if token.slot:
             self._free_slot(token)
         token.lane = ""
