@@ -1,4 +1,4 @@
-import { Controls, Handle, MiniMap, Position, ReactFlow, useReactFlow, ReactFlowProvider, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import { Controls, Handle, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
 import { Icon } from "../../components/index.ts";
@@ -38,7 +38,7 @@ export const EditorGraph = memo((props: EditorGraphProps) => (
 /** The graph of the text. It changes when the text does; what is done here changes the text. */
 function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConnect, onAdd }: EditorGraphProps) {
   const flow = useReactFlow();
-  const { nodes, edges } = useMemo(() => toFlow(graph), [graph]);
+  const { nodes, edges, size } = useMemo(() => toFlow(graph), [graph]);
   const context = useMemo(() => ({ chosen, problems, statuses, onChoose }), [chosen, problems, statuses, onChoose]);
   const [over, setOver] = useState(false);
   const box = useRef<HTMLDivElement>(null);
@@ -50,14 +50,17 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
     const { chosen: id, count } = about.current;
     void flow.fitView({ padding: 0.12, minZoom: 0.3, maxZoom: 1, ...(id && count > 60 && flow.getNode(id) ? { nodes: [{ id }], maxZoom: 0.8 } : {}) });
   }, [flow]);
-  // It stays where it is while somebody types; more or fewer nodes are brought into sight.
+  // It stays where it is while somebody types; more or fewer nodes are brought into sight, and so are edges that the server has found.
+  const shown = useRef(0);
   useEffect(() => {
+    const isOther = shown.current !== graph.nodes.length;
+    shown.current = graph.nodes.length;
+    if (isMoved.current && !isOther) return;
     const frame = requestAnimationFrame(fit);
     return () => cancelAnimationFrame(frame);
-  }, [graph.nodes.length, fit]);
+  }, [graph.nodes.length, size, fit]);
   useEffect(() => {
-    // In the next frame, when the graph knows its new size.
-    const observer = new ResizeObserver(() => isMoved.current || requestAnimationFrame(fit));
+    const observer = new ResizeObserver(() => isMoved.current || fit());
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, [fit]);
@@ -110,12 +113,13 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   );
 }
 
-function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[] } {
+function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[]; size: string } {
   const layout = layOut({
     nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
     edges: graph.edges.map(({ from, to, role }) => ({ from, to, back: role === "back" })),
   });
   return {
+    size: `${layout.width} ${layout.height}`,
     nodes: graph.nodes.map((node) => ({ id: node.id, type: "written", position: layout.nodes.get(node.id)!, width: WIDTH, height: HEIGHT, data: { node } })),
     edges: graph.edges.map(({ from, to, role }) => ({
       id: `${from} → ${to}`,
