@@ -53,10 +53,11 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   // It stays where it is while somebody types; more or fewer nodes are brought into sight, and so are edges that the server has found.
   const shown = useRef(0);
   useEffect(() => {
-    const isOther = shown.current !== graph.nodes.length;
-    shown.current = graph.nodes.length;
-    if (isMoved.current && !isOther) return;
-    const frame = requestAnimationFrame(fit);
+    if (isMoved.current && shown.current === graph.nodes.length) return;
+    const frame = requestAnimationFrame(() => {
+      shown.current = graph.nodes.length;
+      fit();
+    });
     return () => cancelAnimationFrame(frame);
   }, [graph.nodes.length, size, fit]);
   useEffect(() => {
