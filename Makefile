@@ -47,9 +47,9 @@ browser:
 services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
 	@$(RUN) tools/services.py build/services
 
-# One process more than there are cores: all tests together wait for a fifth of their time.
+# Two processes more than there are cores: all tests together wait for a fifth of their time.
 test: static page browser $(SERVERS) ## Everything: format, lint, types and all tests
-	@$(scratch); $(call and_types,$(PYTEST) -n $$(($(TEST_WORKERS) + 1)) --dist worksteal)
+	@$(scratch); $(call and_types,$(PYTEST) -n $$(($(TEST_WORKERS) + 2)) --dist worksteal)
 
 check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
 	@$(call and_types,$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit)
@@ -83,7 +83,7 @@ faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)
 
-bench-http: $(DEV) ## Measure the HTTP API: starts, end to end, workers; ARGS="--stores sqlite --seconds 60"
+bench-http: $(DEV) ## Measure the HTTP API: starts, end to end, workers; ARGS="--rate 1000 --hold 60"
 	@$(RUN) -m bench.http $(ARGS)
 
 bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"

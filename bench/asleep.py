@@ -2,12 +2,13 @@
 
 `python -m bench.asleep --functions 100000` starts functions that sleep until some time in a window,
 waits until all of them sleep, and then until all have ended. It prints one JSON object: memory of
-the process before, when a fifth of them sleep, when all do, and afterwards; and how late they woke,
-in milliseconds.
+the process before, when a fifth of them sleep, when all do, and afterwards; how many were woken in
+a second, and how late they woke, in milliseconds.
 
 How late they wake says something only if store and machine can wake as many functions in a second
-as wake then. So this is measured first, and the window is so long that only a share of it is asked
-for.
+as wake then. So this is measured first, with functions that are due all at once, and the window is
+so long that only a share of it is asked for. It is measured again when all functions sleep: what
+was really asked for is a share of that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import random
 import statistics
 import tempfile
 import time
+from array import array
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,21 +33,26 @@ from minuet.worker.process import tune_process
 #: How many runs are started in one call.
 BATCH = 500
 
-#: Functions that are run first, to see how many a second are possible.
-TRIED = 2_000
+#: Functions that are due at once, to see how many a second are possible: work for seconds.
+TRIED = 5_000
+
+#: How many of them are due in a millisecond: more than any store can wake.
+AT_ONCE_PER_MS = 10
 
 #: How much of that is asked for.
-SHARE = 0.6
+SHARE = 0.5
 
-#: Functions whose lateness is looked at.
-SAMPLE = 2_000
+#: How late functions woke, in milliseconds, in the order in which they did.
+LATE = array("d")
 
 
 @minuet.workflow(name="sleeper")
 async def sleeper(ctx: minuet.Flow, until_ms: int) -> float:
     """Sleep, and return how late it woke."""
     await ctx.sleep(until=datetime.fromtimestamp(until_ms / 1000, UTC))
-    return ctx.now().timestamp() * 1000 - until_ms
+    late_ms = ctx.now().timestamp() * 1000 - until_ms
+    LATE.append(late_ms)
+    return late_ms
 
 
 def memory_mb() -> float:
@@ -54,18 +61,14 @@ def memory_mb() -> float:
     return int(status.partition("RssAnon:")[2].split()[0]) / 1024
 
 
-async def start(app: minuet.App, count: int, first_ms: int, window_ms: int) -> list[Any]:
-    """Start functions that wake at random times of a window; a sample of their runs. Handles of all
-    of them would take more memory than what is measured."""
-    sample: list[Any] = []
+async def start(app: minuet.App, count: int, first_ms: int, window_ms: int) -> None:
+    """Start functions that wake at random times of a window."""
     for at in range(0, count, BATCH):
         inputs = [
             {"until_ms": first_ms + random.randrange(window_ms)}
             for _ in range(min(BATCH, count - at))
         ]
-        handles = await app.start_many(sleeper, inputs)
-        sample += random.sample(handles, max(1, len(handles) * SAMPLE // max(SAMPLE, count)))
-    return sample
+        await app.start_many(sleeper, inputs)
 
 
 async def until_over(app: minuet.App) -> None:
@@ -80,41 +83,55 @@ async def until_asleep(app: minuet.App) -> None:
         await asyncio.sleep(0.05)
 
 
+async def until_woken(count: int) -> None:
+    """Wait until so many functions have woken."""
+    while len(LATE) < count:
+        await asyncio.sleep(0.05)
+
+
 async def find_rates(app: minuet.App, count: int) -> tuple[float, float]:
-    """How many functions a second can be put to sleep, and how many woken: all at once."""
+    """How many functions a second can be put to sleep, and how many woken. They are due nearly at
+    once, and not in the order of their runs: those of a store's neighbouring rows would wake
+    faster than any real ones."""
     began = time.perf_counter()
-    due_ms = int(time.time() * 1000) + 500 + 3 * count
-    await start(app, count, due_ms, 1)
+    due_ms = int(time.time() * 1000) + 500 + 2 * count
+    await start(app, count, due_ms, max(1, count // AT_ONCE_PER_MS))
     await until_asleep(app)
     started = count / (time.perf_counter() - began)
+    woken = len(LATE) + count
     await asyncio.sleep(max(0, due_ms / 1000 - time.time()))
     began = time.perf_counter()
-    await until_over(app)
+    await until_woken(woken)
     return started, count / (time.perf_counter() - began)
 
 
 async def measure(options: argparse.Namespace, store: str) -> dict[str, Any]:
     count = options.functions
+    tried = min(TRIED, count)
     async with minuet.App(store, concurrency=200) as app:
-        started, woken = await find_rates(app, min(TRIED, count))
+        started, woken = await find_rates(app, tried)
         window_s = count / (woken * options.share)
         memory = [memory_mb()]
         # They wake when all of them sleep, and not before.
-        first_ms = int((time.time() + 1 + 2 * count / started) * 1000)
-        sample: list[Any] = []
+        first_ms = int((time.time() + 10 + 2 * (count + tried) / started + tried / woken) * 1000)
         for part in (count // 5, count - count // 5):
-            sample += await start(app, part, first_ms, int(window_s * 1000))
+            await start(app, part, first_ms, int(window_s * 1000))
             await until_asleep(app)
             memory.append(memory_mb())
+        _, woken = await find_rates(app, tried)
         in_time = time.time() * 1000 < first_ms
+        del LATE[:]
         await until_over(app)
+        took_s = time.time() - first_ms / 1000
         memory.append(memory_mb())
-        late = sorted([float((await app.wait(run)).output) for run in sample])
+    late = sorted(LATE)
     return {
         "functions": count,
         "memory_mb": [round(one) for one in memory],
         "possible_per_s": round(woken),
-        "woken_per_s": round(woken * options.share),
+        "asked_per_s": round(count / window_s),
+        "share": round(count / window_s / woken, 2),
+        "woken_per_s": round(count / took_s),
         "all_asleep_before_the_first_woke": in_time,
         "late_ms": {
             "median": round(statistics.median(late)),

@@ -1,10 +1,10 @@
-"""What the HTTP API costs: `python -m bench.http [--stores sqlite,postgres] [--seconds 10]`.
+"""What the HTTP API costs: `python -m bench.http [--stores sqlite,postgres] [--hold 60]`.
 
 For each store, a server and a worker run as processes of their own, as users start them, and this
 process is the client:
 
-* starts: `POST /runs` by 16 clients that send the next one when they have an answer; the CPU of
-  the server
+* starts: `POST /api/v1/runs` by 16 clients that send the next one when they have an answer; the CPU
+  of the server
 * alone: one client, beside the same start without HTTP in this process
 * end to end: runs of one node, from the request until the client has seen the end, at half of the
   rate at which they can be completed
@@ -80,7 +80,7 @@ class Client:
 
     async def start(self, workflow: str) -> tuple[int, str]:
         """Start a run; status and id."""
-        status, body = await self.call("/runs", {"workflow": workflow, "inputs": {"a": 1}})
+        status, body = await self.call("/api/v1/runs", {"workflow": workflow, "inputs": {"a": 1}})
         return status, json.loads(body)["run_id"] if status == 201 else ""
 
     async def wait(self, run: str) -> None:
@@ -192,7 +192,7 @@ async def chains(client: Client, count: int) -> float:
     return count * LENGTH / (time.perf_counter() - began)
 
 
-async def measure(store: str, seconds: float, rate: float) -> dict[str, Any]:
+async def measure(store: str, seconds: float, rate: float, hold_s: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     async with App(store, worker=False) as app:
         for document in (ONE, CHAIN):
@@ -219,8 +219,8 @@ async def measure(store: str, seconds: float, rate: float) -> dict[str, Any]:
                 (statistics.median(over) - statistics.median(alone)) * 1000, 2
             )
         async with clients(url, 200) as made:
-            took, wrong = await paced(made, rate, seconds, start_one)
-            found["steady"] = {"per_s": rate, "seconds": seconds, "wrong": wrong, **shown(took)}
+            took, wrong = await paced(made, rate, hold_s, start_one)
+            found["steady"] = {"per_s": rate, "seconds": hold_s, "wrong": wrong, **shown(took)}
     return found
 
 
@@ -258,6 +258,7 @@ def main() -> None:
     parser.add_argument("--stores", default="sqlite,postgres")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rate", type=float, default=1000)
+    parser.add_argument("--hold", type=float, default=10, help="seconds of the steady rate")
     parser.add_argument("--chains", type=int, default=100)
     parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -266,7 +267,9 @@ def main() -> None:
         return
     for kind in arguments.stores.split(","):
         with open_place(kind) as place:
-            found = asyncio.run(measure(place.url(), arguments.seconds, arguments.rate))
+            found = asyncio.run(
+                measure(place.url(), arguments.seconds, arguments.rate, arguments.hold)
+            )
             found["end_to_end"] = asyncio.run(
                 measure_ends(place.url(), arguments.seconds, arguments.chains)
             )

@@ -185,6 +185,8 @@ class FoldingStore:
         return getattr(self._store, name)
 
     async def open(self) -> None:
+        # A store may be opened again on another event loop.
+        self._lock = asyncio.Lock()
         await self._store.open()
         is_simulated = type(asyncio.get_running_loop()).__module__.startswith("minuet.simulation")
         if self._ends_process and not is_simulated:

@@ -21,7 +21,7 @@ import minuet
 import minuet.testing as testing
 from minuet.api import errors as api_errors
 from minuet.api.application import make_routes
-from minuet.app import arguments
+from minuet.app import argument_rules, arguments
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.options import Options
@@ -432,10 +432,12 @@ def _fields(kind: type[Any]) -> dict[str, str]:
 
 def _limits() -> str:
     """How long and how large arguments may be: the constants, with their comments."""
-    source = inspect.getsource(arguments)
+    source = inspect.getsource(argument_rules)
     rows = ""
     for comment, names in re.findall(r"#: (.+)\n((?:[A-Z_]+_MAX = .+\n)+)", source):
-        values = [f"{getattr(arguments, name):,}" for name in re.findall(r"[A-Z_]+_MAX", names)]
+        values = [
+            f"{getattr(argument_rules, name):,}" for name in re.findall(r"[A-Z_]+_MAX", names)
+        ]
         rows += f"| {comment.rstrip('.')} | {', '.join(values)} |\n"
     return f"## Limits\n\n| of | at most |\n|---|---|\n{rows}"
 
@@ -446,7 +448,7 @@ def _arguments() -> str:
     for name, rule in arguments.RULES.items():
         try:
             rule(object())
-        except arguments.InvalidArgument as wrong:
+        except argument_rules.InvalidArgument as wrong:
             may = "nothing, or " if _takes_none(rule) else ""
             shown = name.replace("Questions.", "runs.").replace("Finder.", "runs.")
             shown = shown.replace("Workers.", "workers.")
@@ -461,7 +463,7 @@ def _arguments() -> str:
 def _takes_none(rule: Any) -> bool:
     try:
         return rule(None) is None
-    except arguments.InvalidArgument:
+    except argument_rules.InvalidArgument:
         return False
 
 

@@ -100,8 +100,9 @@ if TYPE_CHECKING:
     )
     from minuet.functions.flow import Flow
     from minuet.functions.function import Function, workflow
-    from minuet.nodes.context import Context, RunLogFilter
+    from minuet.nodes.context import Context
     from minuet.nodes.handler import Task, task
+    from minuet.nodes.handler_log import RunLogFilter
     from minuet.nodes.registered import node_type
     from minuet.nodes.secrets import SecretProvider
     from minuet.nodes.spec import Call, Wait
@@ -219,7 +220,7 @@ _HOMES = {
     "Retry": "minuet.plan.plan",
     "RunHandle": "minuet.app.handle",
     "RunLimits": "minuet.app.limits",
-    "RunLogFilter": "minuet.nodes.context",
+    "RunLogFilter": "minuet.nodes.handler_log",
     "RunResult": "minuet.app.results",
     "SecretProvider": "minuet.nodes.secrets",
     "SyncApp": "minuet.app.sync",

@@ -40,6 +40,12 @@ def run_it(url: str, **more: Any) -> Any:
             return found
 
 
+def replace(path: Path, text: str) -> None:
+    """Write a file in one step, so that nobody sees a half of it."""
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
 def test_files_are_deployed_and_followed(spawn: Spawn, tmp_path: Path) -> None:
     workflow, handlers = tmp_path / "greeting.yaml", tmp_path / "greeting.py"
     workflow.write_text(WORKFLOW)
@@ -49,18 +55,18 @@ def test_files_are_deployed_and_followed(spawn: Spawn, tmp_path: Path) -> None:
     first = read_event(dev, "deployed")
     hello = run_it(url)
 
-    handlers.write_text(HANDLERS.replace("WORD", "Howdy"))
+    replace(handlers, HANDLERS.replace("WORD", "Howdy"))
     read_event(dev, "loaded")
     howdy = run_it(url)
 
-    workflow.write_text(WORKFLOW.replace("nodes:", "nodes: ["))
+    replace(workflow, WORKFLOW.replace("nodes:", "nodes: ["))
     broken = read_event(dev, "broken")
     same = run_it(url)
 
-    workflow.write_text(WORKFLOW + "description: better\n")
+    replace(workflow, WORKFLOW + "description: better\n")
     second = read_event(dev, "deployed")
 
-    handlers.write_text("import nothing_like_this\n")
+    replace(handlers, "import nothing_like_this\n")
     unloaded = read_event(dev, "broken")
     still = run_it(url)
     dev.send_signal(signal.SIGINT)

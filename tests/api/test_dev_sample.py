@@ -43,7 +43,9 @@ def test_the_first_minute(spawn: Spawn, tmp_path: Path) -> None:
         pass
     charged = get(url, f"/runs/{run}/nodes/charge/attempts")
     post(url, f"/approvals/{asked[0]['id']}/decide", {"decision": "approve"})
-    while not (held := [x for x in get(url, "/leases")["items"] if x["node"] == "pack"]):
+    while not (
+        held := [x for x in get(url, "/leases")["items"] if x["node"] == "pack" and x["scope"]]
+    ):
         pass
     pid = post(url, "/dev/kill-worker")["pid"]
     while get(url, f"/runs/{run}/summary")["status"] == "RUNNING":

@@ -18,7 +18,7 @@ async def ended(site: Site) -> dict[str, Any]:
 
     async def is_over() -> bool:
         found.update((await site.get("/dlq/redrives"))["items"][0])
-        return found["state"] != "running"
+        return bool(found["state"] != "running")
 
     await until(site.app.store, is_over)
     return found
@@ -56,7 +56,7 @@ async def test_a_redrive_is_stopped_by_any_server_and_interrupted_by_its_end(ser
         (going,) = (await site.get("/dlq/redrives"))["items"]
 
         async def is_begun() -> bool:
-            return (await site.get(f"/runs/{runs[0]}"))["generation"] == 2
+            return bool((await site.get(f"/runs/{runs[0]}"))["generation"] == 2)
 
         await until(site.app.store, is_begun)
         other = Redrives(lambda: site.app.store)

@@ -180,6 +180,21 @@ async def test_deployed_workflows_are_copied_with_their_tags(serve: Serve, tmp_p
     assert shown["tags"] == {"main": 1}
 
 
+async def test_a_deleted_workflow_is_deleted_in_the_copy(serve: Serve, tmp_path: Path) -> None:
+    newer = {**SHORT, "description": "another one of this name"}
+    async with serve() as site:
+        for document in (SHORT, {**SHORT, "name": "gone"}):
+            await site.app.workflows.deploy(document)
+        async with copy_of(site.url, tmp_path / "copy.db", compare_s=0.05) as copy:
+            await copy.until_same(site, "/workflows")
+            for name in ("short", "gone"):
+                await site.client.delete(f"/api/v1/workflows/{name}")
+            await site.app.workflows.deploy(newer)
+            shown = await copy.until_same(site, "/workflows")
+
+    assert [one["description"] for one in shown["items"]] == ["another one of this name"]
+
+
 async def test_api_keys_are_copied_and_open_the_copy(serve: Serve, tmp_path: Path) -> None:
     file = tmp_path / "copy.db"
     async with serve() as site:

@@ -10,7 +10,7 @@ import pytest
 
 from minuet.app import logs
 from minuet.app.app import App
-from minuet.app.arguments import (
+from minuet.app.argument_rules import (
     NAME_LENGTH_MAX,
     REASON_LENGTH_MAX,
     TAG_BYTES_MAX,

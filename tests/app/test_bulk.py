@@ -6,8 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
+from minuet.app.actions import BULK_ACTIONS, BulkAction
 from minuet.app.app import App
-from minuet.app.bulk import ACTIONS, BulkAction, refusal_of
+from minuet.app.bulk import refusal_of
 from minuet.errors import InputError, RunConflictError
 from minuet.ids import SeededIds
 from minuet.store.records import Run
@@ -108,7 +109,7 @@ async def in_status(app: App, status: RunStatus) -> Run:
 
 
 @pytest.mark.parametrize("status", sorted({*get_args(RunStatus)} - {"COMPENSATING"}))
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", BULK_ACTIONS)
 async def test_a_preview_refuses_what_the_store_refuses(
     action: BulkAction, status: RunStatus
 ) -> None:

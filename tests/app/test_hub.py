@@ -112,3 +112,35 @@ async def test_nobody_reads_when_nobody_watches() -> None:
     await asyncio.sleep(0.05)
 
     assert store.reads == reads
+
+
+async def test_the_next_watcher_finds_the_hub_still_reading() -> None:
+    store = EventfulStore()
+    hub = Hub(lambda: store)
+    hub.use()
+    await hub.begin()
+    known = hub.position
+
+    hub.release()
+    hub.use()
+
+    assert hub.position == known is not None
+    hub.release()
+    hub.close()
+    assert hub.position is None
+
+
+async def test_a_hub_that_nobody_uses_stops_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "LINGER_S", 0)
+    store = EventfulStore()
+    hub = Hub(lambda: store)
+    hub.use()
+    await hub.begin()
+
+    hub.release()
+    while hub.position is not None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+    await store.create_runs([new("unseen")])
+    await asyncio.sleep(0)
+    assert hub.end == 0

@@ -84,7 +84,7 @@ def test_a_worker_on_the_old_store_says_why_it_has_nothing_to_do(
     assert f"was moved to {there}: retry it there" in retried.err
 
 
-@pytest.mark.shows("P-17")
+@pytest.mark.shows("P-17", "Z-02")
 def test_what_is_over_can_be_kept_elsewhere_for_long(filled: Any, minuet: Any) -> None:
     there = postgres_url()
 

@@ -562,6 +562,8 @@ def test_every_command_works_on_every_store(
     call("workflows", "tag", "double@1", "live")
     tags = call("workflows", "show", "double@main", "--json").json["tags"]
     assert tags == {"main": 1, "live": 1}
+    assert call("workflows", "delete", "double", "--json").json["newest"] == 1
+    assert call("workflows", "list", "--json").json == []
     reference = call("blobs", "put", "double.yaml").out.strip()
     call("blobs", "get", reference, "copy.yaml")
     assert (folder.path / "copy.yaml").read_text() == DOUBLE

@@ -99,6 +99,8 @@ def test_every_command_says_the_same_through_a_server(
     both("workflows", "tag", "double@1", "live")
     both("workflows", "show", "double@live")
     both("workflows", "show", "nothing", "--json", code=2)
+    both("workflows", "delete", "nothing", code=2)
+    both("workflows", "delete", "double@1", code=2)
     reference = both("blobs", "put", "double.yaml").out.strip()
     both("blobs", "get", reference, "copy.yaml", "--json")
 

@@ -215,6 +215,23 @@ def test_a_tag_is_moved_back_to_an_older_version(deployed: Any, minuet: Any) -> 
     assert "expected a tag" in wrong.err
 
 
+@pytest.mark.shows("C-16", "Q-24")
+def test_a_workflow_is_deleted_and_its_name_used_again(deployed: Any, minuet: Any) -> None:
+    one = minuet("workflows", "delete", "order@1")
+    deleted = minuet("workflows", "delete", "order")
+    again = minuet("workflows", "delete", "order", "--json")
+
+    assert one.code == 2
+    assert "all versions are deleted together: write 'order'" in one.err
+    assert (deleted.code, deleted.out) == (
+        0,
+        "order: all 2 versions deleted; runs keep their plans\n",
+    )
+    assert (again.code, again.json["error"]["code"]) == (2, "workflow-not-found")
+    assert minuet("start", "order").code == 2
+    assert minuet("deploy", "order.yaml", "--json").json[0]["version"] == 1
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [

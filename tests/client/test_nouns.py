@@ -24,20 +24,18 @@ from minuet.app.runs import Runs
 from minuet.app.webhooks import Webhooks
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
+from minuet.client.approvals import RemoteApprovals
+from minuet.client.audit import RemoteAudit
+from minuet.client.blobs import RemoteBlobs
 from minuet.client.client import AsyncClient
-from minuet.client.nouns import (
-    RemoteApprovals,
-    RemoteAudit,
-    RemoteBlobs,
-    RemoteDeadLetters,
-    RemoteDoctor,
-    RemoteKeys,
-    RemoteRetention,
-    RemoteWebhooks,
-    RemoteWorkers,
-    RemoteWorkflows,
-)
+from minuet.client.dead_letters import RemoteDeadLetters
+from minuet.client.doctor import RemoteDoctor
+from minuet.client.keys import RemoteKeys
+from minuet.client.retention import RemoteRetention
 from minuet.client.runs import RemoteRuns
+from minuet.client.webhooks import RemoteWebhooks
+from minuet.client.workers import RemoteWorkers
+from minuet.client.workflows import RemoteWorkflows
 from minuet.errors import (
     AlreadyDecidedError,
     AmbiguousRunError,
@@ -285,6 +283,9 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         tagged = await client.workflows.tag("double@1", "live")
         assert tagged.tags == {"main": 1, "live": 1}
         assert await client.workflows.get("double@live") == tagged
+        await app.workflows.deploy({**DOUBLE, "name": "gone"})
+        assert (await client.workflows.delete("gone")).newest == 1
+        assert [one.name for one in await app.workflows.list()] == ["double"]
         assert (await client.run("double@live", {"n": 2}, timeout=60)).output == {"double": 4}
         started = await client.start_many("double", [{"n": n} for n in range(5)])
         results = [(await run.result(timeout=60)).output["double"] for run in started]

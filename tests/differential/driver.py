@@ -129,6 +129,7 @@ EXPECTED = {
     *(("list_plans", "some"), ("forget_idle", "none")),
     *(("deploy_workflow", r) for r in ("new", "same", "refused")),
     *(("read_workflow", r) for r in ("some", "none")),
+    ("delete_workflow", "True"),
     *((f"list_{name}", "some") for name in ("workflows", "versions", "cells", "notable")),
     *((verb, r) for verb in ("mark_noted", "write_cells", "decide") for r in ("True", "False")),
 }
@@ -1197,6 +1198,9 @@ class Driver:
         )
         self.seen["list_workflows", "some" if workflows else "none"] += 1
         self.seen["list_versions", "some" if versions else "none"] += 1
+        if at == 50 and limit == 0:
+            deleted = await self._ask(lambda s: s.delete_workflow(tenant, name))
+            self.seen["delete_workflow", str(deleted)] += 1
 
     async def collect(self, rng: Random) -> None:
         """Blobs that belong to no run: touched, listed, and deleted as they were listed."""

@@ -70,6 +70,7 @@ CASES = {
         "/runs/WAITING/signals/go", {"data": 7, "idempotency_key": "once"}
     ),
     "POST /workflows": Case("/workflows", {"document": document("new", WAIT)}),
+    "DELETE /workflows/{name}": Case("/workflows/greet"),
     "PUT /workflows/{name}/tags/{tag}": Case("/workflows/greet/tags/canary", {"version": 1}),
     "POST /approvals/{id}/decide": Case(
         "/approvals/APPROVAL/decide", {"decision": "approve", "decided_by": "ada"}

@@ -340,6 +340,7 @@ async def test_a_run_whose_plan_is_gone_is_left_where_it_is(
     assert (outcome.kind, "plan" in outcome.message) == ("damaged", True)
 
 
+@pytest.mark.shows("O-12")
 async def test_a_run_that_the_other_store_has_with_another_history_is_a_conflict(
     move: Move, here: MemoryStore, there: MemoryStore, clock: ManualClock
 ) -> None:
@@ -484,6 +485,7 @@ async def test_a_run_that_has_ended_elsewhere_replaces_what_it_left_behind(
     assert await move_on(clock, ("third", third), ("here", here)) == ["there"] * 2
 
 
+@pytest.mark.shows("O-12")
 async def test_a_run_with_another_history_than_what_is_left_there_stays_open_here(
     here: MemoryStore, there: MemoryStore, clock: ManualClock
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+from tests.planted import agents as absent_minded
 from tests.planted import functions as flawed
 from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
@@ -40,6 +41,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     registry: bool = False
     #: Whether the worlds have durable functions.
     functions: bool = False
+    #: Whether runs are of agents.
+    agents: bool = False
     #: Whether clerks retry and discard dead letters.
     letters: bool = False
     #: Whether they ask people.
@@ -73,6 +76,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             families=self.families,
             registry=self.registry,
             functions=self.functions,
+            agents=self.agents,
             letters=self.letters,
             approvals=self.approvals,
             undo=self.undo,
@@ -170,7 +174,8 @@ _ALL = (
     ),
     Bug(
         name="lost-lease-stays",
-        last=5,
+        last=166,
+        first=120,
         summary="a worker whose lease expired and was granted again hands in twice",
         faults=("forget", "drop_reply", "fail", "restart", "clock", "disconnect"),
         haste=6,
@@ -325,7 +330,8 @@ _ALL = (
     ),
     Bug(
         name="double-resolve",
-        last=27,
+        last=68,
+        first=20,
         summary="what a token waited for can come twice",
         faults=("latency",),
         transition=wrong.ResolvesTwice,
@@ -549,9 +555,9 @@ _ALL = (
     ),
     Bug(
         name="child-end-seen-too-late",
-        last=75,
+        last=1066,
         summary="a token waits for a child run that is over",
-        first=65,
+        first=1000,
         families=True,
         faults=("pause",),
         haste=20,
@@ -571,7 +577,8 @@ _ALL = (
         families=True,
         letters=True,
         faults=("lossy",),
-        last=12,
+        last=1074,
+        first=1040,
         transition=wrong.ReportedThoughAwaited,
     ),
     Bug(
@@ -686,6 +693,18 @@ _ALL = (
             ("attempts-forgotten", "a wait makes attempts uncounted", flawed.attempts_forgotten),
         )
     ),
+    *(
+        Bug(name=f"agent-{name}", summary=summary, agents=True, faults=("kill",), patch=patch)
+        for name, summary, patch in (
+            (
+                "asks-again",
+                "a model is asked again what it has answered",
+                absent_minded.begins_anew,
+            ),
+            ("tool-again", "a tool is called again after a crash", absent_minded.tool_again),
+            ("unspent", "what was spent before a crash is forgotten", absent_minded.unspent),
+        )
+    ),
     Bug(
         name="function-ignores-kept-signal",
         summary="a function waits for a signal that is kept",
@@ -714,27 +733,27 @@ _ALL = (
         summary="a function waits for a child run that a failover has lost",
         functions=True,
         faults=("latency", "pause", "lossy"),
-        last=185,
-        first=180,
+        last=571,
+        first=530,
         transition=flawed.WaitsForLostChildren,
     ),
     Bug(
         name="child-lost-before-durable",
-        last=616,
+        last=420,
         summary="the start of a child run that was lost is acknowledged, and it is waited for",
         functions=True,
         profile="logged",
-        first=600,
+        first=380,
         patch=flawed.lost_child_acknowledged,
         transition=flawed.WaitsForLostChildren,
     ),
     Bug(
         name="function-child-stays-lost",
-        last=225,
+        last=459,
         summary="a function is put back without the ended child run that it waits for",
         functions=True,
         profile="logged",
-        first=200,
+        first=420,
         seeds=100,
         patch=flawed.children_stay_lost,
     ),

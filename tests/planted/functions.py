@@ -25,7 +25,7 @@ from minuet.worker.flow_journal import FlowJournal
 from minuet.worker.flows import FlowRun
 
 
-def _replaced(
+def replaced(
     owner: Any, name: str, make: Callable[[Any], Any]
 ) -> Callable[[], AbstractContextManager[None]]:
     """A context in which an attribute is what `make` makes of it."""
@@ -58,7 +58,7 @@ def _reversed(right: Callable[[Journal], list[Entry]]) -> Any:
 
 
 #: What the code has got in one turn is numbered from the end.
-order_lost = _replaced(Journal, "take_unsaved", _reversed)
+order_lost = replaced(Journal, "take_unsaved", _reversed)
 
 
 def _miscounted(right: Callable[[Journal, Any, str], int]) -> Any:
@@ -70,10 +70,10 @@ def _miscounted(right: Callable[[Journal, Any, str], int]) -> Any:
 
 
 #: In a replay, the second one of a name counts as the third.
-miscounted = _replaced(Journal, "count", _miscounted)
+miscounted = replaced(Journal, "count", _miscounted)
 
 #: What failed fails again from the journal when the run is retried.
-errors_stay = _replaced(Journal, "_drop_errors", lambda right: lambda self, joined: None)
+errors_stay = replaced(Journal, "_drop_errors", lambda right: lambda self, joined: None)
 
 
 def _later(right: Callable[[FlowRun], Any]) -> Any:
@@ -91,7 +91,7 @@ def _later(right: Callable[[FlowRun], Any]) -> Any:
 
 
 #: The next steps are started while what led to them is being kept.
-no_barrier = _replaced(FlowRun, "_keep", _later)
+no_barrier = replaced(FlowRun, "_keep", _later)
 
 
 def _forgetful(right: Callable[[FlowJournal], Any]) -> Any:
@@ -104,7 +104,7 @@ def _forgetful(right: Callable[[FlowJournal], Any]) -> Any:
 
 
 #: A function that is taken up again begins with the first attempt of a step that has failed.
-attempts_forgotten = _replaced(FlowJournal, "load", _forgetful)
+attempts_forgotten = replaced(FlowJournal, "load", _forgetful)
 
 
 # ── signals ─────────────────────────────────────────────────────────────────────────────────
@@ -142,7 +142,7 @@ def _hasty(right: Callable[[FlowRun], Any]) -> Any:
 
 
 #: A timer is over a little too early.
-timers_early = _replaced(FlowRun, "_next_arrival", _hasty)
+timers_early = replaced(FlowRun, "_next_arrival", _hasty)
 
 
 def _endless(right: Callable[[FlowRun], int | None]) -> Any:
@@ -154,7 +154,7 @@ def _endless(right: Callable[[FlowRun], int | None]) -> Any:
 
 
 #: A function that waits for a signal forgets how long.
-timers_never = _replaced(FlowRun, "_next_due_ms", _endless)
+timers_never = replaced(FlowRun, "_next_due_ms", _endless)
 
 
 # ── child runs ──────────────────────────────────────────────────────────────────────────────
@@ -169,7 +169,7 @@ def _renumbered(right: Callable[[FlowInbox, Call], Any]) -> Any:
 
 
 #: Child runs are numbered by how far the journal has got: after a wait, another one is started.
-child_again = _replaced(FlowInbox, "start_child", _renumbered)
+child_again = replaced(FlowInbox, "start_child", _renumbered)
 
 
 def _kept_open(right: Callable[[FlowInbox, Call], Any]) -> Any:
@@ -180,7 +180,7 @@ def _kept_open(right: Callable[[FlowInbox, Call], Any]) -> Any:
 
 
 #: A child run that the code no longer waits for goes on.
-child_goes_on = _replaced(FlowInbox, "cancel_child", _kept_open)
+child_goes_on = replaced(FlowInbox, "cancel_child", _kept_open)
 
 
 def _unfinished(right: Callable[..., Any]) -> Any:
@@ -192,7 +192,7 @@ def _unfinished(right: Callable[..., Any]) -> Any:
 
 
 #: A function that goes on after a retry waits for child runs that have ended meanwhile.
-ended_child_awaited = _replaced(Children, "start", _unfinished)
+ended_child_awaited = replaced(Children, "start", _unfinished)
 
 
 def _only_of_nodes(right: Any) -> Any:
@@ -204,7 +204,7 @@ def _only_of_nodes(right: Any) -> Any:
 
 
 #: A store that was emptied gets a function back without the child runs that it waits for.
-children_stay_lost = _replaced(guard, "awaited_children", _only_of_nodes)
+children_stay_lost = replaced(guard, "awaited_children", _only_of_nodes)
 
 
 def _trusting(right: Any) -> Any:
@@ -217,4 +217,4 @@ def _trusting(right: Any) -> Any:
 
 
 #: What is left to be logged of a child run is nothing, and so it counts as durable.
-lost_child_acknowledged = _replaced(LoggedRuns, "_start_children", _trusting)
+lost_child_acknowledged = replaced(LoggedRuns, "_start_children", _trusting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 import minuet
 from minuet.clock import ManualClock
 from minuet.kernel.fold import replay
-from minuet.store.exchange import Take
-from minuet.store.records import LIVE_STATES
+from minuet.store.exchange import Exchange, Reply, Take
+from minuet.store.memory import MemoryStore
+from minuet.store.records import LIVE_STATES, Join, Key, Run, Token
 from minuet.worker import loop, session, sweeping
 from minuet.worker.worker import Worker
 
-from ..scenario.harness import PATIENCE, node, task, workflow
+from ..scenario.harness import PATIENCE, node, open_scene, task, workflow
 from ..worker.test_store_trouble import every, shaky
 from .hand import Hand
 
@@ -338,3 +340,65 @@ async def test_a_worker_and_a_store_are_all_that_a_run_needs(scene: Any) -> None
         assert result.status == "COMPLETED"
         assert result.output == {"end": 2}
         assert result.nodes["b"].instances == 3
+
+
+class CountingStore(MemoryStore):
+    """Counts the rows that the rules of an exchange look at."""
+
+    looked_at = 0
+    in_last_exchange = 0
+
+    async def exchange(self, request: Exchange) -> Reply:
+        self.looked_at = 0
+        reply = await super().exchange(request)
+        self.in_last_exchange = self.looked_at
+        return reply
+
+    def load_run(self, run: str) -> Run | None:
+        self.looked_at += 1
+        return super().load_run(run)
+
+    def load_token(self, key: Key) -> Token | None:
+        self.looked_at += 1
+        return super().load_token(key)
+
+    def has_token(self, key: Key) -> bool:
+        self.looked_at += 1
+        return super().has_token(key)
+
+    def load_join(self, key: Key) -> Join | None:
+        self.looked_at += 1
+        return super().load_join(key)
+
+    def has_arrival(self, key: Key, source: str) -> bool:
+        self.looked_at += 1
+        return super().has_arrival(key, source)
+
+    def find_tokens(self, run: str, states: tuple[str, ...]) -> Iterable[Token]:
+        found = list(super().find_tokens(run, states))
+        self.looked_at += len(found)
+        return found
+
+
+@pytest.mark.shows("D-03")
+async def test_whether_a_node_is_ready_costs_as_much_as_it_has_dependencies() -> None:
+    async def cost(dependencies: int, others: int = 0) -> int:
+        """Rows that are looked at until all have arrived and the node is ready."""
+        before = [f"d{number}" for number in range(dependencies)]
+        nodes = [*before, *(f"o{number}" for number in range(others))]
+        document = workflow(*map(node, nodes), node("join", *before))
+        store, looked_at = CountingStore(ManualClock()), 0
+        async with open_scene(store, worker=False) as s:
+            await s.app.start(document)
+            hand = Hand(s, "w")
+            granted = await hand.take()
+            for name in before:
+                await hand.finish(granted[name])
+                looked_at += store.in_last_exchange
+            assert list(await hand.take()) == ["join"]
+        return looked_at
+
+    four, eight, twelve = [await cost(number) for number in (4, 8, 12)]
+
+    assert eight - four == twelve - eight > 0
+    assert await cost(4, others=100) == four

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from inspect import signature
@@ -172,6 +173,12 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
             {"capabilities": {"gpu": 4, "labels": ["hdd"]}},
             {"capabilities": {"gpu": 2, "labels": ["fast", "ssd"]}},
             marks=pytest.mark.shows("Y-28"),
+        ),
+        pytest.param(
+            {"requires_capabilities": {"data": ["orders"], "zone": "eu"}},
+            {"capabilities": {"data": ["orders"], "zone": "us"}},
+            {"capabilities": {"data": ["customers", "orders"], "zone": "eu"}},
+            marks=pytest.mark.shows("Z-14"),
         ),
         pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34", "Y-29")),
         pytest.param(
@@ -395,3 +402,31 @@ async def test_a_node_without_a_handler_may_have_constraints_as_well(scene: Any)
 
         assert token.delivery == 0
         assert result.status == "COMPLETED"
+
+
+@pytest.mark.shows("W-03")
+async def test_three_workers_work_on_three_times_as_many_nodes_as_one(scene: Any) -> None:
+    """Who coordinates are the workers: each that is added adds what it can hold."""
+    begun, held, open_gate = 0, asyncio.Condition(), asyncio.Event()
+
+    async def hold() -> None:
+        nonlocal begun
+        async with held:
+            begun += 1
+            held.notify_all()
+        await open_gate.wait()
+
+    async with scene(worker=False) as s:
+        runs = [await s.app.start(workflow(task("hold"))) for _ in range(9)]
+        async with contextlib.AsyncExitStack() as stack:
+            for count in (1, 2, 3):
+                functions = {"hold": hold}
+                worker = hired(s, f"w{count}", functions, concurrency=2)
+                await stack.enter_async_context(worker)
+                async with asyncio.timeout(PATIENCE), held:
+                    await held.wait_for(lambda: begun >= 2 * count)  # noqa: B023
+                depths = await s.app.workers.queues()
+                assert (begun, sum(one.running for one in depths)) == (2 * count, 2 * count)
+            open_gate.set()
+            for run in runs:
+                await s.app.wait(run, timeout=PATIENCE)

@@ -144,7 +144,7 @@ async def test_every_decision_leaves_an_event(scene: Any) -> None:
         assert chosen == {"x": True, "y": False}
 
 
-@pytest.mark.shows("O-05", "O-06", "O-15")
+@pytest.mark.shows("D-59", "O-05", "O-06", "O-15")
 async def test_every_change_of_the_counter_can_be_audited(scene: Any) -> None:
     document = workflow(
         *DIAMOND["nodes"],

@@ -20,14 +20,22 @@ WORLDS = 2 if "MINUET_TEST_BLOWS" in os.environ else 1
 SEEDS = (247, 260)[:WORLDS]
 #: The same with durable functions.
 FUNCTION_SEEDS = (266, 268)[:WORLDS]
+#: The same with agents.
+AGENT_SEEDS = (54, 161)[:WORLDS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*SEEDS, *FUNCTION_SEEDS])
+@pytest.mark.parametrize("seed", [*SEEDS, *FUNCTION_SEEDS, *AGENT_SEEDS])
 @pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
 def test_a_death_at_any_call_leaves_the_same_results(seed: int, moment: str) -> None:
-    functions = seed in FUNCTION_SEEDS
-    calm = Config(seed, without=FAULTS, calm_clients=True, compare=False, functions=functions)
+    calm = Config(
+        seed,
+        without=FAULTS,
+        calm_clients=True,
+        compare=False,
+        functions=seed in FUNCTION_SEEDS,
+        agents=seed in AGENT_SEEDS,
+    )
     expected = simulate(calm)
     assert expected.broken is None
     assert expected.results

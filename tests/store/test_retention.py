@@ -241,6 +241,7 @@ async def test_a_run_that_ended_longer_ago_than_the_url_says_is_deleted(keeping:
     assert again.status == "RUNNING"
 
 
+@pytest.mark.shows("Z-02")
 async def test_retention_deletes_the_runs_of_all_tenants_and_no_open_one(keeping: World) -> None:
     world = keeping
     ended = await world.start("a", tenant="b")

@@ -1,4 +1,5 @@
-"""deploy_workflow, read_workflow, list_workflows and list_versions; runs of a deployed workflow."""
+"""deploy_workflow, read_workflow, delete_workflow, list_workflows and list_versions; runs of a
+deployed workflow."""
 
 from __future__ import annotations
 
@@ -68,6 +69,26 @@ async def test_versions_are_numbered_under_their_name_and_the_tag_follows(world:
     assert (await read(world, "order", 1)).version.plan == "plan-A"
     assert (await read(world, "order", "main")).tags == {"main": 3}
     assert (await read(world, "refund", "main")).version.version == 1
+
+
+@pytest.mark.shows("Q-24")
+async def test_the_name_of_a_deleted_workflow_can_be_used_again(world: Any) -> None:
+    for content in "AB":
+        await deploy(world, "order", content, tag="old")
+    await deploy(world, "orders", "A")
+
+    assert await world.store.delete_workflow("a", "order") is True
+
+    assert await world.store.delete_workflow("a", "order") is False
+    assert await world.store.delete_workflow("b", "orders") is False
+    for at in (None, 1, 2, "old"):
+        assert await world.store.read_workflow("a", "order", at) is None
+    listed = await world.store.list_workflows("a")
+    assert [one.version.name for one in listed] == ["orders"]
+    assert [one.name for one in await world.store.list_versions("a")] == ["orders"]
+    again = await deploy(world, "order", "B")
+    assert (again.version.version, again.is_new) == (1, True)
+    assert (await read(world, "order")).tags == {"main": 1}
 
 
 async def test_what_is_there_already_gets_no_new_version(world: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import minuet
 from minuet.errors import BlobError, HandlerError, LeaseLost, OutputError, SecretError
-from minuet.nodes.context import Context, Services
+from minuet.nodes.context import Context
+from minuet.nodes.services import Services
 from minuet.testing import FakeContext, context
 from minuet.testing.fake_context import FakeServices
 

@@ -81,7 +81,7 @@ def messages(service: Service) -> list[Any]:
 # ── the loop ────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("A-04", "N-31", "N-32", "N-33", "N-34")
+@pytest.mark.shows("A-04", "N-31", "N-32", "N-33", "N-34", "Z-03")
 async def test_an_agent_calls_tools_until_it_has_a_result(stage: Any, service: Service) -> None:
     service.answer = one_after_another(
         wants(("search_database", {"query": "Ada", "limit": 1}), text="I look her up."),
@@ -324,6 +324,7 @@ async def test_the_config_is_the_same_as_the_agent_config(stage: Any, service: S
     assert messages(service)[1]["content"].startswith("hello")
 
 
+@pytest.mark.shows("Z-03")
 async def test_a_deployed_workflow_is_a_tool(stage: Any, service: Service) -> None:
     schema = {"type": "object", "properties": {"order": {"type": "integer"}}}
     child = {

@@ -135,6 +135,10 @@ async def test_child_runs_open_a_content_of_the_run_above_without_a_copy(
         assert result.output == {"call": [len(CONTENT)] * 3}, result.error
         owners = {run for run in s.store.runs if await s.store.get_blob(REF, run=run) is not None}
         assert owners == {result.run_id}
+        # So can those who work on a child run from outside: workers over HTTP, and people.
+        for run in s.store.runs:
+            pieces = [piece async for piece in s.app.blobs.read(REF, run_id=run)]
+            assert b"".join(pieces) == CONTENT
 
 
 @pytest.mark.parametrize("levels", [1, 2])

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from minuet.errors import ConfigError, ServiceRefusedError, ServiceUnavailableError
-from minuet.nodes.context import LlmDefaults
 from minuet.nodes.io import chat
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
 from minuet.nodes.io.llm import request
 from minuet.nodes.io.prices import read_prices
+from minuet.nodes.services import LlmDefaults
 
 from ..models import USAGE, chunk, one_after_another, says, slowly, stream
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, workflow

@@ -32,6 +32,12 @@ class Rules(msgspec.Struct):
     strict: bool = False
 
 
+class Strictness(msgspec.Struct):
+    """The rules are gone."""
+
+    strict: bool = False
+
+
 @pytest.mark.shows("H-21")
 async def test_it_gets_its_config_and_its_output_goes_on(scene: Any) -> None:
     @minuet.node_type("search")
@@ -154,6 +160,38 @@ async def test_a_config_from_before_an_optional_field_was_added_still_fits(scene
     assert after.output == {"v": ["x", True]}
     assert broken.status == "FAILED"
     assert '"rules" is a required property' in broken.error["message"]
+
+
+@pytest.mark.shows("C-15")
+async def test_a_type_without_a_field_that_was_required_needs_another_version(scene: Any) -> None:
+    @minuet.node_type("validate")
+    async def validate(config: Strictness) -> list[Any]:
+        return [config.strict]
+
+    @minuet.node_type("validate_both")
+    async def validate_both(call: minuet.Call) -> list[Any]:
+        if call.parts["type_url"].endswith("@1"):
+            old = msgspec.convert(call.config, Rules)
+            return [old.strict, *old.rules]
+        return [msgspec.convert(call.config, Strictness).strict]
+
+    async with scene() as s:
+
+        async def run(type: str, config: bytes, version: int) -> Any:
+            ref = await s.store.put_blob(config)
+            reference = {"type_url": f"svc.validate/Config@{version}", "cas_ref": ref}
+            return await s.run(workflow(node("v", type=type, config_ref=reference)))
+
+        old, new = b'{"rules": ["x"], "strict": true}', b'{"strict": true}'
+        changed = await run("validate", old, 1)
+        both = [await run("validate_both", old, 1), await run("validate_both", new, 2)]
+        claimed = await run("validate_both", new, 1)
+
+    # Configs from before do not fit the changed type, and are never read as if they did.
+    assert changed.status == "FAILED"
+    assert "'rules' was unexpected" in changed.error["message"]
+    assert [one.output for one in both] == [{"v": [True, "x"]}, {"v": [True]}]
+    assert claimed.status == "FAILED"
 
 
 async def test_an_output_that_does_not_fit_is_final(scene: Any) -> None:

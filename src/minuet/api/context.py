@@ -16,7 +16,7 @@ from minuet.app.app import App, Facade
 from minuet.app.dev import SampleControl
 from minuet.app.feeds import Feeds
 from minuet.app.redrives import Redrives
-from minuet.app.remote import RemoteWorkers
+from minuet.app.remote.workers import RemoteWorkers
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -23,7 +23,7 @@ from minuet.app.acting import Actor
 from minuet.app.app import App
 from minuet.app.keys import KeyCells, StoredKey, id_in
 from minuet.app.links import Link, Links
-from minuet.app.remote import RemoteWorkers
+from minuet.app.remote.workers import RemoteWorkers
 from minuet.app.roles import ROLES, Role, included
 from minuet.errors import MinuetError
 

@@ -73,6 +73,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /schema": ("viewer",),
     "GET /workflows": ("viewer",),
     "GET /workflows/{name}": ("viewer",),
+    "DELETE /workflows/{name}": ("editor",),
     "GET /workflows/{name}/graph": ("viewer",),
     "GET /workflows/{name}/versions": ("viewer",),
     "GET /workflows/{name}/tags/{tag}": ("viewer",),

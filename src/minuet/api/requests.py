@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from minuet.app.actions import PreviewAction
 from minuet.app.roles import Role
 
 #: A document as data, or as text in YAML or JSON.
@@ -66,19 +67,7 @@ class CancelRun(Body, frozen=True):
 class Preview(Body, frozen=True):
     """A change of a run that is not made."""
 
-    action: Literal[
-        "cancel",
-        "pause",
-        "resume",
-        "retry",
-        "rollback",
-        "signal",
-        "skip",
-        "set_output",
-        "take_back",
-        "approve",
-        "reject",
-    ]
+    action: PreviewAction
     node: Annotated[
         str | None, Meta(description="The node that it is about; `check[2]` is one instance.")
     ] = None

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked
+from minuet.app.awaiting import POLL_MS
 from minuet.app.questions import Questions
-from minuet.app.runs import POLL_MS
 from minuet.app.tenant import Tenant
 from minuet.approvals import (
     APPROVAL_WAIT,

@@ -13,6 +13,7 @@ from minuet.app.arguments import checked
 from minuet.nodes.stream import BlobReference, pieces_of, reference_of
 from minuet.store.base import Store
 from minuet.store.large import read_content, write_content
+from minuet.worker.contents import read_of_family
 
 
 class Blobs:
@@ -35,8 +36,12 @@ class Blobs:
     async def read(self, reference: Any, *, run_id: str | None = None) -> AsyncIterator[bytes]:
         """The bytes of a blob, piece by piece, verified; BlobError if it is missing or damaged.
 
-        With `run_id`, blobs of this run are found as well.
+        With `run_id`, blobs of this run and of the runs above it are found as well.
         """
         ref = reference_of(reference)
-        async for piece in read_content(self._store, ref, run=run_id, tenant=self._tenant):
+        if run_id is None:
+            pieces = read_content(self._store, ref, run=None, tenant=self._tenant)
+        else:
+            pieces = read_of_family(self._store, self._tenant, run_id, ref)
+        async for piece in pieces:
             yield piece

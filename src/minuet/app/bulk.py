@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.app.actions import BulkAction
 from minuet.app.move.parcel import moved_to
 from minuet.app.retention import delete_runs, find_ancestors
 from minuet.app.tenant import Tenant
@@ -16,9 +17,6 @@ from minuet.types import CLOSED, TERMINAL
 
 if TYPE_CHECKING:
     from minuet.app.runs import Runs
-
-BulkAction: TypeAlias = Literal["cancel", "pause", "resume", "retry", "delete"]
-ACTIONS: tuple[BulkAction, ...] = get_args(BulkAction)
 
 #: What a run has become after each, in words.
 DONE: dict[BulkAction, str] = {

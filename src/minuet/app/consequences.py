@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.app.actions import PreviewAction
 from minuet.app.repairing import change_run
 from minuet.app.tenant import Engine, Tenant
 from minuet.bridge.consequences import ABOUT_NODES, CopyStore, compare, decide
 from minuet.bridge.consequences import Consequences as Consequences
-from minuet.bridge.consequences import PreviewAction as PreviewAction
 from minuet.bridge.history import HistoryReader
 from minuet.bridge.instances import check_named
 from minuet.errors import InputError, RunConflictError, RunNotFoundError

@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.given import find_given
 from minuet.app.repairing import change_run, keep_value
 from minuet.app.results import TaskEvent

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.move.parcel import moved_to
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.rebuild import rebuild

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.move.parcel import moved_store
 from minuet.app.tenant import Tenant
 from minuet.errors import AmbiguousRunError, RunNotFoundError

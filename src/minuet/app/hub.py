@@ -38,6 +38,10 @@ BATCH_MAX = 200
 WAIT_MS = 1_000
 PAUSE_S = 0.5
 
+#: How long it goes on reading when nobody uses it. Many watch a run for a moment, one after the
+#: other, and to begin again is slow.
+LINGER_S = 5.0
+
 #: Events that a tail has read itself and that may come again from the hub.
 NOTED_MAX = 5_000
 
@@ -154,6 +158,7 @@ class Hub:
         self._listeners: dict[tuple[str, str], set[Listener]] = {}
         self._users = 0
         self._task: asyncio.Task[None] | None = None
+        self._stopping: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         #: The server stops.
         self.closed = asyncio.Event()
@@ -167,11 +172,19 @@ class Hub:
     def use(self) -> None:
         """Read while somebody uses it; `release` comes next."""
         self._users += 1
+        if self._stopping is not None:
+            self._stopping.cancel()
+            self._stopping = None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._read())
 
     def release(self) -> None:
         self._users -= 1
+        if self._users == 0:
+            loop = asyncio.get_running_loop()
+            self._stopping = loop.call_later(0 if self.closed.is_set() else LINGER_S, self._stop)
+
+    def _stop(self) -> None:
         if self._users == 0 and self._task is not None:
             self._task.cancel()
             self._task = None
@@ -181,6 +194,7 @@ class Hub:
         """The server stops: all who wait are woken up."""
         self.closed.set()
         self._notify()
+        self._stop()
 
     def listen(self, tenant: str, run: str, listener: Listener) -> None:
         """Pass the events of a run on, from now on."""

@@ -64,7 +64,7 @@ async def make_overview(tenant: Tenant, runs: Runs, workers: Workers) -> Overvie
     """Ask for everything; nothing here takes longer the more runs are over."""
     store, engine = tenant.store, tenant.engine
     now_ms = engine.clock.now_ms()
-    counts = await store.count_runs(tenant.name)
+    counts = await runs.count()
     waiting = await store.list_waiting(tenant.name, APPROVAL_WAIT, limit=APPROVALS_MAX)
     stall_ms = to_ms(engine.options.stall_seconds)
     looked_at = await store.list_runs(tenant.name, statuses=STALLING, limit=STALLS_LOOKED_AT)
@@ -90,8 +90,7 @@ async def _fleet(workers: Workers) -> Fleet:
     counts: dict[str, int] = {}
     versions: dict[str, int] = {}
     for one in found:
-        status = "draining" if one.draining and one.status == "healthy" else one.status
-        counts[status] = counts.get(status, 0) + 1
+        counts[one.state] = counts.get(one.state, 0) + 1
         if one.status != "dead":
             versions[one.version] = versions.get(one.version, 0) + 1
     takes = [one for one in found if one.takes]

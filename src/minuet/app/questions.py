@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from minuet.app import shapes
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.finder import PAGE, Finder, RunList
 from minuet.app.handlers import find_missing, still_to_run
 from minuet.app.move.parcel import refs_in

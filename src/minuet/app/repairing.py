@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from minuet.app.acting import recorded_by
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.logs import Logs
 from minuet.app.move.parcel import moved_to
 from minuet.app.tenant import Tenant

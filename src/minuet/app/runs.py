@@ -1,57 +1,47 @@
-"""`app.runs`: start runs, wait for them, change them; and, from `Questions`, ask about them."""
+"""`app.runs`: start runs and change them; what it inherits asks about them and waits for them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, overload
 
-from minuet.app.arguments import checked, is_storable
-from minuet.app.bulk import BulkAction, ManyChanged, change_many
+from minuet.app.actions import BulkAction, PreviewAction
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
+from minuet.app.awaiting import Awaiting
+from minuet.app.bulk import ManyChanged, change_many
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
-from minuet.app.consequences import Consequences, PreviewAction, preview
+from minuet.app.consequences import Consequences, preview
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
-from minuet.app.move.parcel import moved_to
-from minuet.app.options import Seconds, as_seconds
-from minuet.app.repairing import Repairing, change_run, check_seq, keep_value
-from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
+from minuet.app.repairing import change_run, check_seq, keep_value
+from minuet.app.results import output_decoder
 from minuet.app.retention import Deleted, Retention
+from minuet.app.retrying import retry
 from minuet.app.run_log import log_end
 from minuet.app.starting import Startable, Starter, limited
 from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.bridge.reporting import report_named
-from minuet.bridge.undo import rollback, undone_nodes
+from minuet.bridge.undo import rollback
 from minuet.errors import (
     InputError,
     RunConflictError,
     RunNotFoundError,
-    RunTimeoutError,
     StartError,
     StoreUnavailableError,
-    StoreUnusableError,
 )
-from minuet.kernel.fold import NumberedEvent
 from minuet.model import DocumentSource
 from minuet.nodes.values import Decode, as_it_is
 from minuet.plan.digest import encode_plan
-from minuet.store.changes import Cancel, Pause, Resume, RetryRun, SendSignal, Start
-from minuet.store.large import get_content
+from minuet.store.changes import Cancel, Pause, Resume, SendSignal, Start
 from minuet.store.records import Run
 from minuet.types import TERMINAL, InputT, OutputT
 
-#: Longest wait for a change before the next poll.
-POLL_MS = 1_000
 
-
-#: The tag of a run that was started in place of one that was undone: that one's id.
-AGAIN_TAG = "started_over"
-
-
-class Runs(Repairing):
+class Runs(Awaiting):
     """The runs of a tenant."""
 
     def __init__(self, tenant: Tenant, workflows: Workflows, workers: Workers) -> None:
@@ -286,55 +276,6 @@ class Runs(Repairing):
             found += [child for child in await self._children(row) if child.status not in TERMINAL]
         return found
 
-    # ── waiting ─────────────────────────────────────────────────────────────────────────
-
-    @checked
-    async def wait(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
-        """Wait until a run is over, however it ends; RunTimeoutError when that takes too long."""
-        return await self.show_ended(await self.wait_ended(run_id, timeout=timeout))
-
-    @checked
-    async def result(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
-        """As `wait`; RunFailed unless the run completes."""
-        raised = self._behind.raised.of(run_id)
-        return raise_unless_completed(await self.wait(run_id, timeout=timeout), raised)
-
-    @checked
-    async def wait_ended(self, run_id: str, *, timeout: Seconds | None = None) -> Run:
-        """As `wait`, without reading the run's history: its row."""
-        loop = asyncio.get_running_loop()
-        limit_s = as_seconds(timeout)
-        deadline = None if limit_s is None else loop.time() + limit_s
-        while True:
-            self._behind.check_open()
-            run = await self.get(run_id)
-            if run.status in TERMINAL:
-                self._behind.leave(run_id)
-                return run
-            self._behind.check_worker()
-            wait_ms = POLL_MS
-            if deadline is not None:
-                if loop.time() >= deadline:
-                    raise RunTimeoutError(run_id, limit_s or 0)
-                wait_ms = min(POLL_MS, int((deadline - loop.time()) * 1000) + 1)
-            await self._store.wait_for_end(run_id, wait_ms)
-
-    @checked
-    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[NumberedEvent]:
-        """A run's events as they happen, until the run is over."""
-        while True:
-            self._behind.check_open()
-            run = await self.get(run_id)
-            for recorded in await self.history(run_id, after=after):
-                after = recorded[0]
-                yield recorded
-            if run.status in TERMINAL:
-                return
-            self._behind.check_worker()
-            # These events are newer than the row, so the run may be over: no others would come.
-            if after <= run.seq:
-                await self._store.wait_for_change(run_id, after, POLL_MS)
-
     # ── changing ────────────────────────────────────────────────────────────────────────
 
     @checked
@@ -382,68 +323,15 @@ class Runs(Repairing):
         undone for done. Asking again gives the same run.
         """
         self._behind.check_open()
-        run = await self.get(run_id)
-        check_seq(run, seq)
-        if generation not in (None, run.generation):
-            raise RunConflictError(run_id, "was retried", status=run.status, seq=run.seq)
-        store = moved_to(run)
-        if store is not None:
-            raise RunConflictError(run_id, f"was moved to {store}: retry it there")
-        if run.undos and undone:
-            return await self._start_over(run)
-        if run.undos:
-            await self._check_not_undone(run)
-        try:
-            loaded = await self._behind.load(run.plan, run_id)
-            deadline_ms = loaded.program.plan.deadline_ms
-        except StoreUnusableError:
-            deadline_ms = None  # Its plan is lost: the run will fail for that reason.
-        if seq is None and (generation is not None or run.undos):
-            # What was checked above must still hold: an undo may just be under way.
-            seq = run.seq
-        change = RetryRun(deadline_ms=deadline_ms, undone=bool(run.undos))
-        run = await change_run(self._behind, run_id, change, seq)
-        self._behind.work_on([run_id])
-        return run
-
-    async def _check_not_undone(self, run: Run) -> None:
-        """RunConflictError if something that a run did was undone."""
-        program = await self.program(run.run, run.plan)
-        undone = undone_nodes(program, await self.history(run.run))
-        if undone:
-            message = (
-                f"was undone ({', '.join(undone)}): retry it with --undone (in Python, "
-                "`undone=True`), and it is started over as another run"
-            )
-            raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
-
-    async def _start_over(self, run: Run) -> Run:
-        """Start a run that was undone once more, as another one."""
-        found = await self.show(run.run)
-        refusal = None
-        if run.parent is not None:
-            refusal = f"is a child run: start its parent over, which is {run.parent}"
-        elif found.compensated != "all":
-            left = [name for name, one in found.nodes.items() if _is_left(one)]
-            refusal = f"is not undone completely ({', '.join(left)} is left): undo it first"
-        if refusal is not None:
-            raise RunConflictError(run.run, refusal, status=run.status, seq=run.seq)
-        loaded = await self._behind.load(run.plan, run.run)
-        data = await get_content(self._store, run.plan, run=run.run, tenant=self._tenant)
-        plan = loaded.program.plan
-        source = Startable(
-            plan, run.plan, None if data is None else bytes(data), run.version, run.tag
+        return await retry(
+            self,
+            self._behind,
+            self._starter,
+            run_id,
+            generation=generation,
+            undone=undone,
+            seq=seq,
         )
-        input = encode_input(plan, await self._reader.input(run))
-        loaded = await self._starter.keep(source)
-        self._behind.serve(loaded)
-        key = f"again:{run.run}:{run.undos}"
-        tags = {**run.tags, AGAIN_TAG: run.run}
-        (answer,) = await self._starter.start(source, loaded, [input], [key], tags)
-        if isinstance(answer, RunConflictError):
-            raise answer
-        self._behind.work_on([answer.run])
-        return answer
 
     @checked
     async def rollback(self, run_id: str, *, to: str | None = None, seq: int | None = None) -> Run:
@@ -544,8 +432,3 @@ class Runs(Repairing):
         self._behind.check_open()
         retention = Retention(self._store, self._tenant, self._behind.engine.clock)
         return await retention.delete(list(run_ids), dry_run=dry_run)
-
-
-def _is_left(node: NodeResult) -> bool:
-    """Whether a node completed and its compensator did not."""
-    return node.compensation is not None and not node.compensation.is_undone

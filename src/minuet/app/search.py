@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.filters import STATUSES, RunFilter, Term, fits_output, read_filter
 from minuet.app.options import to_ms
 from minuet.app.questions import Questions

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.search import Searching
 from minuet.store.records import Run
 

@@ -216,6 +216,7 @@ class SyncWorkflows(Twin):
     deploy = blocking(Workflows.deploy)
     get = blocking(Workflows.get)
     tag = blocking(Workflows.tag)
+    delete = blocking(Workflows.delete)
     list = blocking(Workflows.list)
     startable = blocking(Workflows.startable)
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.handlers import all_types
 from minuet.app.leases import Leases, find_leases, why_nobody
 from minuet.app.options import Seconds, as_seconds, to_ms
@@ -58,6 +59,11 @@ class WorkerView(msgspec.Struct, frozen=True):
     runs: tuple[str, ...] | None = None
     #: How many of those that run are threads whose attempts are over, and which cannot be stopped.
     leftover: int = 0
+
+    @property
+    def state(self) -> Status | Literal["draining"]:
+        """Its status; `draining` while it drains and sends heartbeats."""
+        return "draining" if self.draining and self.status == "healthy" else self.status
 
     @property
     def takes(self) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.app.acting import recorded_by
-from minuet.app.arguments import checked, is_storable
+from minuet.app.argument_rules import is_storable
+from minuet.app.arguments import checked
 from minuet.app.compiling import (
     CompiledWorkflow,
     EncodedInput,
@@ -183,6 +184,25 @@ class Workflows:
         version = (await self._find(name)).version
         await self._store.deploy_workflow(version, [tag])
         return await self.get(f"{version.name}@{version.version}")
+
+    @checked
+    async def delete(self, name: str) -> WorkflowView:
+        """Delete a workflow with all its versions and tags, so that its name can be used again,
+        from version 1 on; what its newest version was. Runs stay and go on: they keep their plans.
+        """
+        self._engine.check_open()
+        base, at, _ = name.partition("@")
+        if at:
+            problem = f"name: all versions are deleted together: write {base!r:.100}"
+            raise InputError([problem], argument="name")
+        if not is_storable(name):
+            raise WorkflowNotFoundError(name)
+        found = await self._store.read_workflow(self._tenant, name)
+        if found is None:
+            raise await self._engine.registry.refusal(self._tenant, name)
+        view = await self._view(found)
+        await self._store.delete_workflow(self._tenant, name)
+        return view
 
     @checked
     async def list(self, *, after: str = "", limit: int = 100) -> WorkflowList:

@@ -22,31 +22,28 @@ from minuet.store.records import INPUT_BYTES_MAX, Key
 from minuet.types import Json, Scope
 
 
-class Granted:
+class Granted(msgspec.Struct, eq=False):
     """One token that the store has granted, with what its node needs."""
 
-    __slots__ = (
-        "_input",
-        "_values",
-        "blobs",
-        "drops_blobs",
-        "grant",
-        "header",
-        "key",
-        "scope",
-    )
+    grant: Grant
+    header: RunHeader
+    key: Key = ("", "", "")
+    #: Contents of the blobs that stand for values, by reference; filled before use.
+    blobs: dict[str, bytes | bytearray] = {}
+    #: Whether their bytes are dropped once the values are read, which are not read again.
+    drops_blobs: bool = False
+    _values: dict[tuple[str, str], Json] = {}
+    _input: Any = msgspec.UNSET
 
-    def __init__(self, grant: Grant, header: RunHeader) -> None:
-        self.grant = grant
-        self.header = header
-        self.key: Key = (grant.run, grant.node, grant.scope)
-        self.scope: Scope = decode(grant.scope) if grant.scope else ()
-        #: Contents of the blobs that stand for values, by reference; filled before use.
-        self.blobs: dict[str, bytes | bytearray] = {}
-        #: Whether their bytes are dropped once the values are read, which are not read again.
-        self.drops_blobs = False
-        self._values: dict[tuple[str, str], Json] = {}
-        self._input: Any = msgspec.UNSET
+    def __post_init__(self) -> None:
+        grant = self.grant
+        self.key = (grant.run, grant.node, grant.scope)
+
+    @property
+    def scope(self) -> Scope:
+        """Iteration numbers of the loops around the node, outermost first."""
+        text = self.grant.scope
+        return decode(text) if text else ()
 
     # ── answers ─────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +102,32 @@ class Granted:
     def _damaged(self, what: str, reason: str = "") -> DamagedRowError:
         scope = f" ({self.grant.scope})" if self.grant.scope else ""
         return DamagedRowError(self.grant.run, f"node {self.grant.node}{scope}: {what}", reason)
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether it is as almost every token is: its node has to be run, no worker has died of
+        it, and everything that it needs came with it and is sound."""
+        grant, header = self.grant, self.header
+        if (
+            grant.skip
+            or grant.cursor
+            or grant.expiry
+            or grant.given
+            or grant.edited
+            or grant.oversize
+            or grant.damaged
+            or grant.resolution is not None
+            or (header.tags and is_unreadable(header.tags))
+            or header.input.startswith(BLOB_START)
+        ):
+            return False
+        for output in grant.inputs:
+            if not output.data or output.data.startswith(BLOB_START):
+                return False
+        for output in grant.reads:
+            if not output.data or output.data.startswith(BLOB_START):
+                return False
+        return True
 
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""

@@ -14,7 +14,7 @@ from minuet.kernel.program import Program
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import NodeType
 from minuet.plan.digest import decode_plan
-from minuet.plan.plan import Node, author_of
+from minuet.plan.plan import UNDO_CHILD_TYPE, UNDO_TYPE, Node, author_of
 from minuet.store.base import Store
 from minuet.store.large import get_content
 from minuet.templates import Template, compile_template
@@ -78,6 +78,7 @@ class Facts:
         "is_hidden",
         "is_inline",
         "is_item",
+        "is_plain",
         "max_output_bytes",
         "node",
         "node_type",
@@ -103,6 +104,15 @@ class Facts:
         #: Whether it reaches nothing outside: it awaits nothing.
         self.is_inline = self.is_hidden or (
             self.node_type is not None and self.node_type.run is not None
+        )
+        #: Whether it does nothing but what its type or its handler does, once for each token.
+        self.is_plain = (
+            node is not None
+            and each is None
+            and not self.is_inline
+            and not node.undoes
+            and node.type not in (UNDO_TYPE, UNDO_CHILD_TYPE)
+            and node.config_ref is None
         )
         own = None if node is None else node.max_output_bytes
         limits = [most for most in (own, max_output_bytes) if most is not None]

@@ -1,14 +1,13 @@
 """Deployed workflows by what people write: `order`, `order@canary`, `order@3`.
 
 One function finds the version that such a text names, for all that start runs: an App, a command,
-a worker whose node starts a child run. A version never changes, so it is kept once it was read;
-where a tag points is asked each time.
+a worker whose node starts a child run. It is asked each time: tags move, and a name that was
+deleted can be used again.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections import OrderedDict
 
 import msgspec
 
@@ -19,9 +18,6 @@ from minuet.store.records import DeployedWorkflow, WorkflowVersion
 
 #: The tag that a name without one means, and that a version gets by default.
 MAIN = "main"
-
-#: Versions kept; the least recently used goes first.
-VERSIONS_MAX = 1_024
 
 #: No version has a number with more digits.
 DIGITS_MAX = 9
@@ -53,29 +49,18 @@ class Registry:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._reading = Reading(self._read)
-        self._known: OrderedDict[tuple[str, str, int], WorkflowVersion] = OrderedDict()
 
     async def find(self, tenant: str, text: str) -> Resolved:
         """The version that a text names; WorkflowNotFoundError with what there is instead."""
         name, at = read_reference(text)
         tag = at if isinstance(at, str) else None
-        known = None if isinstance(at, str) else self._known.get((tenant, name, at))
-        if known is not None:
-            self._known.move_to_end((tenant, name, known.version))
-            return Resolved(known, tag)
         found = await self._reading.read((tenant, name, at))
         if found is None:
             raise await self.refusal(tenant, text)
-        self._keep(found.version)
         return Resolved(found.version, tag)
 
     async def _read(self, asked: tuple[str, str, int | str]) -> DeployedWorkflow | None:
         return await self._store.read_workflow(*asked)
-
-    def _keep(self, version: WorkflowVersion) -> None:
-        self._known[version.tenant, version.name, version.version] = version
-        if len(self._known) > VERSIONS_MAX:
-            self._known.popitem(last=False)
 
     async def refusal(self, tenant: str, text: str) -> WorkflowNotFoundError:
         """The error for a text that names no version, with what there is instead."""

@@ -8,9 +8,12 @@ once, and reads how its child stands; a run that is over is not cancelled again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 
@@ -18,7 +21,7 @@ from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.base import Store
 from minuet.store.changes import Cancel, SendSignal
 from minuet.store.families import child_id, end_signal, undo_place
-from minuet.store.records import CHILD_ENDED, CHILD_SIGNAL, Key, Run
+from minuet.store.records import CHILD_ENDED, CHILD_SIGNAL, Key, Run, Token
 from minuet.types import TERMINAL
 
 #: Why a child run is cancelled when its parent is over, or no longer waits for it. If the parent
@@ -31,6 +34,11 @@ MOVED = "moved to "
 
 #: Unreported runs read at once.
 PAGE = 100
+
+#: Calls of a store at the same time.
+AT_ONCE = 20
+
+T = TypeVar("T")
 
 
 async def report_run(store: Store, run: Run) -> None:
@@ -85,16 +93,32 @@ async def _cancel_children(store: Store, run: Run) -> None:
     """Cancel the child runs of instances that were cut off or withdrawn, of those that somebody
     has decided about, and of functions that have failed. A node that fails with its only child
     leaves it to people: they may have retried it by now."""
-    for token in await store.read_tokens(run.tenant, run.run):
-        is_cut_off = token.outcome in ("cancelled", "superseded", "failed")
-        if not (is_cut_off or token.skip or token.given):
-            continue
-        async for child in find_children(store, run.tenant, token.key):
-            is_left = token.outcome == "failed" and not child.parent_number
-            if child.status not in TERMINAL and not is_left:
-                with suppress(RunNotFoundError, RunConflictError):  # It is over by now.
-                    cancel = Cancel(PARENT_ENDED, by=run.run)
-                    await store.change_run(run.tenant, child.run, cancel)
+    left = [
+        token
+        for token in await store.read_tokens(run.tenant, run.run)
+        if token.outcome in ("cancelled", "superseded", "failed") or token.skip or token.given
+    ]
+    await _at_once(left, partial(_cancel_children_of, store, run))
+
+
+async def _cancel_children_of(store: Store, run: Run, token: Token) -> None:
+    async for child in find_children(store, run.tenant, token.key):
+        is_left = token.outcome == "failed" and not child.parent_number
+        if child.status not in TERMINAL and not is_left:
+            with suppress(RunNotFoundError, RunConflictError):  # It is over by now.
+                cancel = Cancel(PARENT_ENDED, by=run.run)
+                await store.change_run(run.tenant, child.run, cancel)
+
+
+async def _at_once(subjects: Sequence[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Do something with each of these, several at a time: a store that answers when something is
+    durable makes all of them durable together."""
+    for first in range(0, len(subjects), AT_ONCE):
+        some = subjects[first : first + AT_ONCE]
+        results = await asyncio.gather(*map(act, some), return_exceptions=True)
+        for result in results:
+            if result is not None:
+                raise result
 
 
 async def report_named(store: Store, tenant: str, name: str) -> Run | None:
@@ -110,8 +134,7 @@ async def report_all(store: Store) -> int:
     count, after = 0, ""
     while True:
         page = await store.list_unreported(after=after, limit=PAGE)
-        for run in page:
-            await report_run(store, run)
+        await _at_once(page, partial(report_run, store))
         count += len(page)
         if len(page) < PAGE:
             return count

@@ -60,6 +60,21 @@ class Translator:
                     encode_value(settlement.data),
                 )
 
+    def pass_on(self, grant: Grant, sends: tuple[Send, ...], output: bytes) -> Done:
+        """What to hand in for a token whose node has succeeded and decides nothing."""
+        if self._program.plan.max_bytes is not None:
+            return self._done(grant, settle.Sent("completed", sends), output)
+        return Done(
+            grant.run,
+            grant.node,
+            grant.scope,
+            grant.lease,
+            self._program.digest,
+            "completed",
+            output,
+            self.deliveries(sends),
+        )
+
     def _done(self, grant: Grant, sent: settle.Sent, output: bytes) -> Done:
         if sent.outcome == "failed":
             # What its `on_error` passes on instead.

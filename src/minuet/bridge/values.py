@@ -95,16 +95,9 @@ def _measure(value: Any, depth: int, left: int) -> int:
     is JSON.
     """
     kind = type(value)
-    if kind is str:
-        left -= len(value)
-        return left if left >= 0 else _TOO_LARGE
-    if kind is bool or value is None:
-        return left
-    if kind is int:
-        return left if -_INTEGER_MAX <= value < _INTEGER_MAX else _NOT_PLAIN
-    if kind is float:
-        return left if math.isfinite(value) else _NOT_PLAIN
-    if (kind is not dict and kind is not list) or depth >= DEPTH_MAX:
+    if kind is not dict and kind is not list:
+        return _measure_one(value, left)
+    if depth >= DEPTH_MAX:
         return _NOT_PLAIN
     left -= len(value)
     if kind is dict:
@@ -126,6 +119,21 @@ def _measure(value: Any, depth: int, left: int) -> int:
         if left < 0:
             return _TOO_LARGE
     return left if left >= 0 else _TOO_LARGE
+
+
+def _measure_one(value: Any, left: int) -> int:
+    """The same of a value that is neither an object nor a list."""
+    kind = type(value)
+    if kind is str:
+        left -= len(value)
+        return left if left >= 0 else _TOO_LARGE
+    if kind is bool or value is None:
+        return left
+    if kind is int:
+        return left if -_INTEGER_MAX <= value < _INTEGER_MAX else _NOT_PLAIN
+    if kind is float and math.isfinite(value):
+        return left
+    return _NOT_PLAIN
 
 
 def to_plain(value: Any, bytes_max: int = OUTPUT_BYTES_MAX) -> Json:

@@ -6,9 +6,10 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
+from minuet.app.actions import PreviewAction
 from minuet.app.app import Facade
 from minuet.app.approvals import Approval
-from minuet.app.consequences import Consequences, PreviewAction
+from minuet.app.consequences import Consequences
 from minuet.app.results import RunResult
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, Verdict, id_of

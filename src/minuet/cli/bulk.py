@@ -8,8 +8,9 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
+from minuet.app.actions import BulkAction
 from minuet.app.app import Facade
-from minuet.app.bulk import DONE, BulkAction, ManyChanged
+from minuet.app.bulk import DONE, ManyChanged
 from minuet.cli.output import clean, note, print_json, print_table
 from minuet.cli.stores import find_to_change, with_app
 from minuet.errors import ConfigError

@@ -20,7 +20,7 @@ import msgspec
 from minuet.app.watch import instance_name
 from minuet.cli.output import clean, format_clock
 from minuet.moments import moment
-from minuet.nodes.context import HANDLER_LOG, RunLogFilter
+from minuet.nodes.handler_log import HANDLER_LOG, RunLogFilter
 from minuet.nodes.kept_output import KeepingHandler, not_kept
 from minuet.telemetry.observer import current_trace
 

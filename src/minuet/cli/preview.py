@@ -8,8 +8,9 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
+from minuet.app.actions import PreviewAction
 from minuet.app.app import Facade
-from minuet.app.consequences import Consequences, PreviewAction
+from minuet.app.consequences import Consequences
 from minuet.cli.output import clean, paint, print_json
 from minuet.cli.stores import find_to_change, with_app
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
+from minuet.app.actions import BulkAction
 from minuet.app.app import Facade
-from minuet.app.bulk import BulkAction
 from minuet.app.finder import Run
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView

@@ -30,8 +30,8 @@ def add_deploy(commands: Commands[Parser]) -> None:
 def add_workflows(commands: Commands[Parser]) -> None:
     group = commands.add_parser(
         "workflows",
-        help="look at deployed workflows, move their tags",
-        description="Look at deployed workflows, and move their tags.",
+        help="look at deployed workflows, move their tags, delete them",
+        description="Look at deployed workflows, move their tags, and delete them.",
         allow_abbrev=False,
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
@@ -54,6 +54,17 @@ def add_workflows(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
     parser.add_argument("tag", metavar="TAG", help="the tag, new or moved")
+    add_place(parser)
+    parser = add(
+        verbs,
+        "delete",
+        "workflows:delete",
+        "delete a workflow with all its versions",
+        "Delete a workflow with all its versions and tags, so that its name can be used again,\n"
+        "from version 1 on. Its runs stay and go on: they keep their plans. Workflows that start\n"
+        "it as a child by its name cannot any more.",
+    )
+    parser.add_argument("name", metavar="NAME", help="the name of the workflow")
     add_place(parser)
     parser = add(
         verbs,

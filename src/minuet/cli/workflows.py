@@ -195,6 +195,21 @@ def tag(arguments: Namespace) -> int:
     return outcomes.COMPLETED
 
 
+def delete(arguments: Namespace) -> int:
+    """Delete a workflow with all its versions."""
+
+    async def ask(app: Facade) -> WorkflowView:
+        return await app.workflows.delete(arguments.name)
+
+    view = with_app(arguments, ask)
+    if arguments.output == "json":
+        print_json(shapes.workflow(view))
+    else:
+        versions = "its only version" if view.newest == 1 else f"all {view.newest} versions"
+        print(clean(f"{view.name}: {versions} deleted; runs keep their plans"))
+    return outcomes.COMPLETED
+
+
 def _document_text(view: WorkflowView) -> str:
     if view.document is None:
         return "The store has lost its document: deploy the same file again."

@@ -14,6 +14,9 @@ Noun = TypeVar("Noun", bound=type)
 #: Items asked for at once, at most: what a server gives.
 PAGE_MAX = 1_000
 
+#: More than a list has.
+EVERYTHING = 1_000_000_000
+
 
 def remote(cls: Noun) -> Noun:
     """Check the arguments of the methods that a noun overrides as those of the noun in `app`.

@@ -25,21 +25,19 @@ from minuet.app.overview import Overview
 from minuet.app.portal import Portal
 from minuet.app.reading import read_overview
 from minuet.app.sync import Opened
+from minuet.client.approvals import RemoteApprovals
+from minuet.client.audit import RemoteAudit
 from minuet.client.base import only_local
-from minuet.client.nouns import (
-    RemoteApprovals,
-    RemoteAudit,
-    RemoteBlobs,
-    RemoteDeadLetters,
-    RemoteDoctor,
-    RemoteKeys,
-    RemoteRetention,
-    RemoteWebhooks,
-    RemoteWorkers,
-    RemoteWorkflows,
-)
+from minuet.client.blobs import RemoteBlobs
+from minuet.client.dead_letters import RemoteDeadLetters
+from minuet.client.doctor import RemoteDoctor
+from minuet.client.keys import RemoteKeys
+from minuet.client.retention import RemoteRetention
 from minuet.client.runs import RemoteRuns
 from minuet.client.transport import Transport
+from minuet.client.webhooks import RemoteWebhooks
+from minuet.client.workers import RemoteWorkers
+from minuet.client.workflows import RemoteWorkflows
 from minuet.errors import ConfigError, NotOpenError
 from minuet.nodes.handler import Handlers
 

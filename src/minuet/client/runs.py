@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from minuet.app import reading
+from minuet.app.actions import BulkAction, PreviewAction
 from minuet.app.attempts import InstanceDetails
-from minuet.app.bulk import BulkAction, ManyChanged
+from minuet.app.bulk import ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
-from minuet.app.consequences import Consequences, PreviewAction
+from minuet.app.consequences import Consequences
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits

@@ -31,11 +31,12 @@ from minuet.errors import (
     SessionError,
     StoreUnavailableError,
 )
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
 from minuet.nodes.io.prices import Prices
+from minuet.nodes.services import LlmDefaults
 from minuet.types import Json
 from minuet.worker.detached import STOPPED, DetachedHandlers, Finished, Task
 
@@ -324,7 +325,7 @@ def _handed_in(finished: Finished) -> dict[str, Any]:
 
 
 class _Services:
-    """What handlers ask of a worker over HTTP (`nodes.context.Services`)."""
+    """What handlers ask of a worker over HTTP (`nodes.services.Services`)."""
 
     def __init__(self, transport: Transport, path: Any, client: Client) -> None:
         self._transport = transport

@@ -13,7 +13,7 @@ from minuet.errors import FunctionError, SignalTimeoutError
 from minuet.functions.approval import APPROVAL_NODE, Decided, approval_document
 from minuet.functions.function import Function
 from minuet.functions.instance import Call, FunctionInstance, place_of_caller
-from minuet.nodes.context import current_context, keep_message
+from minuet.nodes.handler_log import current_context, keep_message
 from minuet.nodes.values import as_it_is, decoder, result_decoder
 
 #: Where `ctx.log` of a function writes.

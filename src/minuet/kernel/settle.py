@@ -179,18 +179,14 @@ def settle(
     return Sent("completed", sends, outcome.output, None, routing.notes, rest)
 
 
-def pass_on(program: Program, node: Node, scope: Scope, output: Json, hop: int) -> Sent | None:
-    """What `settle` decides when a node has succeeded and always leads to the same nodes, as almost
-    every one does: found once per plan. None: `settle` must decide."""
-    if scope:
-        return None
+def pass_on(program: Program, node: Node, hop: int) -> tuple[Send, ...] | None:
+    """What `settle` sends when a node outside all loops has succeeded and always leads to the same
+    nodes, as almost every one does: found once per plan. None: `settle` must decide."""
     try:
         way = program.ways[node.id]
     except KeyError:
         way = program.ways[node.id] = _find_way(program, node)
-    if way is None or hop >= way.hops:
-        return None
-    return Sent("completed", way.sends, output)
+    return None if way is None or hop >= way.hops else way.sends
 
 
 def _find_way(program: Program, node: Node) -> Way | None:

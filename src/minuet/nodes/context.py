@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextvars
 import hashlib
 import inspect
 import logging
-import sys
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from minuet.errors import LeaseLost, SecretError
+from minuet.nodes.handler_log import KeepingLog, set_context
 from minuet.nodes.masking import NO_MASK, Mask, mask_of
 from minuet.nodes.secrets import known_values
+from minuet.nodes.services import LlmDefaults, Services
 from minuet.nodes.stream import BlobReference, BlobStream, as_file, pieces_of, reference_of
 from minuet.nodes.values import result_decoder
 from minuet.types import Json, Scope
@@ -22,160 +22,11 @@ if TYPE_CHECKING:
 
     from minuet.nodes.agents import AgentServices
     from minuet.nodes.io.client import Client
-    from minuet.nodes.io.prices import Prices
 
 T = TypeVar("T")
 
-#: Where `ctx.log` writes.
-HANDLER_LOG = "minuet.handler"
-
-_log = logging.getLogger(HANDLER_LOG)
-
 #: Characters of a line that a handler prints in parts.
 PRINTED_MAX = 8_192
-
-#: The context of the handler that runs here. Tasks that it starts and `asyncio.to_thread` take it
-#: along; a thread that it starts itself does not.
-_current: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
-    "minuet_context", default=None
-)
-
-
-class RunLogFilter(logging.Filter):
-    """Adds `run_id`, `node_id`, `scope` and `attempt` to every log record made while a handler
-    runs, by any library; outside of handlers they are None. It masks the secrets that the handler
-    may read, and filters nothing out.
-
-        handler.addFilter(minuet.RunLogFilter())
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        context = _current.get()
-        for name in ("run_id", "node_id", "scope", "attempt"):
-            if not hasattr(record, name):
-                setattr(record, name, None if context is None else getattr(context, name))
-        return _mask_record(record)
-
-
-def _mask_record(record: logging.LogRecord) -> bool:
-    """Mask the secrets of the handler that runs here in a record, which is always kept."""
-    context = _current.get()
-    if context is not None:
-        context.mask.record(record)
-    return True
-
-
-def current_context() -> Context | None:
-    """The context of the handler that runs here."""
-    return _current.get()
-
-
-class _KeepingLog(logging.LoggerAdapter[logging.Logger]):
-    """Keeps what a handler logs from INFO on, whatever is shown of it."""
-
-    def __init__(self, logger: logging.Logger, extra: Mapping[str, Any], context: Context) -> None:
-        super().__init__(logger, dict(extra))
-        self._context = context
-
-    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        if level >= logging.INFO:
-            keep_message(self._context, level, msg, args, kwargs.get("exc_info"))
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # This is not the caller.
-        super().log(level, msg, *args, **kwargs)
-
-
-def keep_message(
-    context: Context, level: int, msg: object, args: tuple[Any, ...], exc_info: Any = None
-) -> None:
-    """Keep a message and its exception as a log would show them."""
-    record = _log.makeRecord("", level, "", 0, msg, args, None)
-    if exc_info:
-        error = exc_info if isinstance(exc_info, BaseException) else None
-        record.exc_info = (type(error), error, error.__traceback__) if error else sys.exc_info()
-    try:
-        text = _FORMATTER.format(record)
-    except Exception:
-        # Logging reports such mistakes; here the text alone is kept.
-        text = str(msg)
-    context.keep_line(logging.getLevelName(level).lower(), text)
-
-
-_FORMATTER = logging.Formatter()
-
-# What handlers log with `ctx.log` is masked wherever it goes.
-_log.addFilter(_mask_record)
-
-
-class LlmDefaults(NamedTuple):
-    """What the worker says about language models. The key is a secret."""
-
-    base_url: str | None
-    api_key: str | None
-    prices: Prices
-
-
-class Services(Protocol):
-    """What a worker does for the handlers that it runs."""
-
-    def keep_line(self, context: Context, level: str, text: str) -> None:
-        """Keep a line that the handler has printed or logged. Called from any thread."""
-        ...
-
-    async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
-        """Whether a step has a result, and the result."""
-        ...
-
-    def encode_step(self, context: Context, name: str, value: Any) -> bytes:
-        """A step's result as JSON, without secrets. Called where the handler runs: the result is
-        the user's object, and reading it may run the user's code."""
-        ...
-
-    async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
-        """Keep a step's result; the first one stays."""
-        ...
-
-    async def find_wait(self, context: Context) -> Json:
-        """The data of the node instance's last wait; None: it has not waited."""
-        ...
-
-    def read_secret(self, name: str) -> str:
-        """A secret's value; SecretError if there is none."""
-        ...
-
-    @property
-    def client(self) -> Client:
-        """What makes HTTP calls."""
-        ...
-
-    @property
-    def llm(self) -> LlmDefaults:
-        """What nodes that ask language models need not say."""
-        ...
-
-    async def write_blob(self, context: Context, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
-        """Keep a content as a blob of the run; its reference and its size."""
-        ...
-
-    def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
-        """The bytes of a blob, piece by piece, verified."""
-        ...
-
-    async def run_child(
-        self,
-        context: Context,
-        workflow: str,
-        input: Json,
-        *,
-        resumed: bool,
-        timeout_ms: int | None,
-    ) -> Any:
-        """The output of the node instance's child run, or what to wait for."""
-        ...
-
-    @property
-    def agents(self) -> AgentServices:
-        """What agents need."""
-        ...
 
 
 class TimeLimits(NamedTuple):
@@ -202,7 +53,8 @@ class Context:
     recognise repeated calls by it.
     """
 
-    # What few attempts ever set; an attempt has its own only then.
+    # What few attempts ever set; an attempt has its own only then. With slots, every attempt would
+    # have all of them: more memory and more time.
     _cancelled = False
     _key: str | None = None
     _time: TimeLimits | None = None
@@ -371,7 +223,7 @@ class Context:
             "scope": self.scope,
             "attempt": self.attempt,
         }
-        return _KeepingLog(_log, extra, self)
+        return KeepingLog(extra, self)
 
     def keep_line(self, level: str, text: str) -> None:
         """Keep a line with the node instance. For what reads logs and standard output."""
@@ -427,7 +279,7 @@ class Context:
     def enter(self) -> None:
         """Attribute what this asyncio task logs from now on to this run and node. For the worker,
         which runs each handler in a task of its own."""
-        _current.set(self)
+        set_context(self)
 
     def heartbeat(self) -> None:
         """Stop here if the result is no longer wanted.
@@ -572,13 +424,3 @@ def _as_returned(name: str, fn: Callable[..., Any], value: Json) -> Any:
     """What a step has kept, in the type that its function is annotated to return."""
     decode = result_decoder(fn)
     return decode(value, f"step {name!r}, the result")
-
-
-async def run_child(
-    context: Context, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None
-) -> Any:
-    """The output of the child run of a node instance, or what to wait for. For the node type
-    `workflow`."""
-    return await context._services.run_child(
-        context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
-    )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from minuet.nodes.context import HANDLER_LOG, current_context, keep_message
+from minuet.nodes.handler_log import HANDLER_LOG, current_context, keep_message
 
 #: Loggers whose lines are kept where they are made.
 KEPT_ELSEWHERE = (HANDLER_LOG, "minuet.function")

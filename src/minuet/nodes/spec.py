@@ -132,6 +132,8 @@ class NodeType(NodeTypeInfo, frozen=True, kw_only=True):
 
     #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
     run: Inline | None = None
+    #: Of an `inline` type: whether it does the same whatever it is called with.
+    is_constant: bool = False
     run_async: Asynchronous | None = None
     #: What it does if it is `registered`, and whether that is awaited (else it runs in a thread).
     bind: Bound | None = None

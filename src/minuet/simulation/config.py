@@ -28,6 +28,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     registry: bool | None = None
     #: Whether it has durable functions.
     functions: bool | None = None
+    #: Whether some runs are of agents.
+    agents: bool | None = None
     #: Whether clerks retry and discard dead letters.
     letters: bool | None = None
     #: Whether some nodes ask people.

@@ -74,6 +74,8 @@ REQUIRED: tuple[str, ...] = (
     *("function step started again", "function step tried later", "function child cancelled"),
     *(f"function got {w}" for w in ("start", "step", "timer", "signal", "child")),
     *(f"function got {w}" for w in ("now", "random", "uuid")),
+    *("construct agent", "agent completed", "agent with a budget", "agent ended with agent-budget"),
+    *("agent ended with agent-max-turns", "agent's model failed", "agent's tool called again"),
     *(f"signal {w}" for w in ("received", "was early", "timed out", "sent again", "refused")),
 )
 

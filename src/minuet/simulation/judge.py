@@ -14,6 +14,7 @@ import msgspec
 from minuet import events as happened
 from minuet.approvals import APPROVAL_WAIT
 from minuet.kernel.view import run_output
+from minuet.simulation.agents import is_determined
 from minuet.simulation.approvals import is_lost, wrong_decisions
 from minuet.simulation.checker import BrokenRule
 from minuet.simulation.handlers import Start
@@ -69,6 +70,7 @@ def judge(world: World) -> None:
     _keys_are_stable(world)
     _effects_are_there(world)
     world.functions.judge(world.deleted)
+    world.agents.judge(world.deleted)
 
 
 def _record_is_right(world: World, log: LogModel) -> None:
@@ -310,6 +312,8 @@ def _is_determined(world: World, run: str) -> bool:
         return False
     for node in plan.nodes:
         if node.type in ("workflow", "flow"):
+            return False
+        if node.type == "agent" and not is_determined(node.config, world.faults):
             return False
         if node.need or node.timeout_ms is not None:
             return False

@@ -32,6 +32,7 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
         families=world.has_families,
         registry=world.has_registry,
         functions=world.has_functions,
+        agents=world.has_agents,
     )
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:

@@ -329,6 +329,10 @@ class SimStore:
         model = self._server.model
         return await self._call("read_workflow", lambda: model.read_workflow(tenant, name, at))
 
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        model = self._server.model
+        return await self._call("delete_workflow", lambda: model.delete_workflow(tenant, name))
+
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100
     ) -> list[DeployedWorkflow]:

@@ -21,6 +21,7 @@ from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
+from minuet.simulation.agents import Agents, draw_document
 from minuet.simulation.approvals import add_approvals
 from minuet.simulation.callers import Callers
 from minuet.simulation.checker import BrokenRule, Checker
@@ -154,6 +155,8 @@ class World:
         self.has_registry = drawn_registry if config.registry is None else config.registry
         drawn_functions = self.streams.get("functions").random() < 0.35
         self.has_functions = drawn_functions if config.functions is None else config.functions
+        drawn_agents = self.streams.get("agents").random() < 0.2
+        self.has_agents = drawn_agents if config.agents is None else config.agents
         drawn_letters = self.streams.get("letters").random() < 0.25
         self.has_letters = drawn_letters if config.letters is None else config.letters
         self.functions = Functions(
@@ -165,9 +168,22 @@ class World:
             self.lease_s,
             lambda *found: self.fail(BrokenRule(*found)),
         )
-        self.checker.function_rules = self.functions.event_rules
         if self.log is not None:
             self.functions.durable = self.log.events
+        self.agents = Agents(
+            self.model,
+            self.streams,
+            lambda: self.outside.faults,
+            self.coverage,
+            self.lease_s,
+            self.functions.durable,
+            lambda key, lease: self.checker.leases.grants.get((key, lease)),
+            lambda *found: self.fail(BrokenRule(*found)),
+        )
+        self.checker.function_rules = lambda *about: (
+            *self.functions.event_rules(*about),
+            *self.agents.event_rules(*about),
+        )
         #: A log is not rolled back.
         self.shelf = Shelf(
             self.log or self.model,
@@ -267,6 +283,9 @@ class World:
         tree = self._draw_function()
         if tree is not None:
             workflow = compile_source(self.functions.function)
+        elif self.has_agents and self.streams.get("agents").random() < 0.7:
+            document = draw_document(self.streams.get("agents"), f"a{number}", self.coverage)
+            workflow = compile_source(document)
         if self.scripts and chance.random() < 0.3:
             former = self.scripts[-1]
             workflow, tree = former.workflow, former.input.get("tree")
@@ -352,6 +371,7 @@ class World:
             clock=clock,
             ids=self.parts.ids(chance.getrandbits(62), self.model),
             compile_child=compile_child,
+            client=self.agents.client,
         )
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
@@ -366,6 +386,7 @@ class World:
             known = self.outside.handlers(lacking if member not in FIRST else ())
             if member in FIRST or self.streams.make(f"functions/{member}").random() < 0.7:
                 known.add_function(self.functions.function)
+            self.agents.add_tools(known)
             self._handlers[member] = known
         return known
 

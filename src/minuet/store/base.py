@@ -18,7 +18,8 @@ How long a store keeps what it has, the same for all of them:
 * An open run, until it ends. A run that is over, with all that belongs to it, until `delete_runs`,
   or until a sweep finds that it ended longer ago than `retention_ms`. Each store takes this time
   from `?retention_s=` of its URL (`store/retention.py`).
-* A blob that belongs to no run, until `delete_blobs`. A version of a workflow, for good.
+* A blob that belongs to no run, until `delete_blobs`. A version of a workflow, until
+  `delete_workflow`.
 * A session for `SESSION_MS_MAX` after its last call, a worker for `WORKER_MS_MAX` after its last
   heartbeat. Later the store may forget them at any time, at the latest in `forget_idle`.
 """
@@ -389,6 +390,11 @@ class Store(Protocol):
         self, tenant: str, name: str, at: int | str | None = None
     ) -> DeployedWorkflow | None:
         """A version of a workflow: by its number, by a tag, or (None) the newest one."""
+        ...
+
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        """Remove all versions and tags of a workflow, so that its name can be used again, from
+        version 1 on; whether it was there. Its runs stay, and keep their plans."""
         ...
 
     async def list_workflows(

@@ -43,6 +43,11 @@ class Wake:
         for waiter in self._waiters:
             _finish(waiter, True)
 
+    def hint(self) -> None:
+        """End all waits as if their time were over: there may be something to read."""
+        for waiter in self._waiters:
+            _finish(waiter, False)
+
 
 class _TimedOut(Exception):
     pass

@@ -44,6 +44,12 @@ class MemoryWorkflows:
         version = self._versions[tenant, name, number]
         return DeployedWorkflow(version, named.newest, dict(named.tags))
 
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        named = self._named.pop((tenant, name), Named())
+        for number in range(1, named.newest + 1):
+            del self._versions[tenant, name, number]
+        return named.newest > 0
+
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100
     ) -> list[DeployedWorkflow]:

@@ -16,8 +16,9 @@ import msgspec
 
 from minuet.bridge.values import encode_value
 from minuet.errors import BlobError, HandlerError, SecretError
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.io.client import Client
+from minuet.nodes.services import LlmDefaults
 from minuet.scopes import encode
 from minuet.store.blob import blob_ref
 from minuet.types import Json, Scope
@@ -185,7 +186,7 @@ class _RememberingLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class FakeServices:
-    """What a worker does for a handler, in memory (`nodes.context.Services`)."""
+    """What a worker does for a handler, in memory (`nodes.services.Services`)."""
 
     def __init__(self, secrets: dict[str, str], steps: dict[str, Json]) -> None:
         self.secrets = secrets

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from minuet.bridge.granted import Granted
-from minuet.bridge.programs import NO_FACTS
+from minuet.bridge.programs import NO_FACTS, Facts
 from minuet.errors import DamagedRowError
 from minuet.kernel.settle import Items, Outcome, Succeeded, UndoList
 from minuet.plan.plan import Node, author_of
@@ -18,64 +18,42 @@ if TYPE_CHECKING:
     from minuet.bridge.programs import Config, Loaded
     from minuet.kernel.foreach import Listed
     from minuet.nodes.context import Context
-    from minuet.store.exchange import Grant, Item, RunHeader
+    from minuet.store.exchange import Item
 
 
-class Assignment(Granted):
+class Assignment(Granted, eq=False):
     """A granted token, and what the worker knows about it while it works on it."""
 
-    __slots__ = (
-        "_list",
-        "abandoned",
-        "chunk",
-        "config",
-        "context",
-        "facts",
-        "holds_slot",
-        "items",
-        "loaded",
-        "metadata",
-        "node",
-        "outcome",
-        "output",
-        "releasing",
-        "revealed",
-        "task",
-        "thread",
-        "unsettled",
-    )
-
-    def __init__(self, grant: Grant, header: RunHeader) -> None:
-        super().__init__(grant, header)
-        self.holds_slot = bool(grant.slot)
-        self.loaded: Loaded | None = None
-        self.node: Node | None = None
-        self.facts = NO_FACTS
-        self.context: Context | None = None
-        #: The config that somebody has set in place of the node's own.
-        self.config: Config | None = None
-        #: If the node is an item of a foreach: the items of its chunk, filled before use.
-        self.chunk: list[Json] | None = None
-        #: If the node is the list of a foreach: its items, once it is rendered.
-        self.items: Items | None = None
-        self._list: Listed | None = None
-        #: When and how nodes ran, by name; filled before conditions that read it are evaluated.
-        self.metadata: dict[str, Json] = {}
-        #: The values of secrets that its config was rendered with.
-        self.revealed: tuple[str, ...] = ()
-        #: The handler as a task, or as a future of the thread it runs in.
-        self.task: asyncio.Task[Item | None] | None = None
-        self.thread: asyncio.Future[Any] | None = None
-        #: What came of it, kept until the store has accepted it.
-        self.outcome: Outcome | None = None
-        self.output: bytes = b"null"
-        #: A result that cannot be settled at once: its output must be stored as a blob first
-        #: (`output` is that output), or its conditions need time.
-        self.unsettled: Succeeded | None = None
-        #: The lease is lost: what the handler returns is dropped.
-        self.abandoned = False
-        #: The worker drains: the token is given back, not failed.
-        self.releasing = False
+    loaded: Loaded | None = None
+    node: Node | None = None
+    facts: Facts = NO_FACTS
+    context: Context | None = None
+    #: Whether it has got a slot since it was granted.
+    has_got_slot: bool = False
+    #: The config that somebody has set in place of the node's own.
+    config: Config | None = None
+    #: If the node is an item of a foreach: the items of its chunk, filled before use.
+    chunk: list[Json] | None = None
+    #: If the node is the list of a foreach: its items, once it is rendered.
+    items: Items | None = None
+    _list: Listed | None = None
+    #: When and how nodes ran, by name; filled before conditions that read it are evaluated.
+    metadata: dict[str, Json] = msgspec.field(default_factory=dict)
+    #: The values of secrets that its config was rendered with.
+    revealed: tuple[str, ...] = ()
+    #: The handler as a task, or as a future of the thread it runs in.
+    task: asyncio.Task[Item | None] | None = None
+    thread: asyncio.Future[Any] | None = None
+    #: What came of it, kept until the store has accepted it.
+    outcome: Outcome | None = None
+    output: bytes = b"null"
+    #: A result that cannot be settled at once: its output must be stored as a blob first
+    #: (`output` is that output), or its conditions need time.
+    unsettled: Succeeded | None = None
+    #: The lease is lost: what the handler returns is dropped.
+    abandoned: bool = False
+    #: The worker drains: the token is given back, not failed.
+    releasing: bool = False
 
     def __str__(self) -> str:
         return f"node {self.key[1]} of run {self.key[0]}"
@@ -85,6 +63,17 @@ class Assignment(Granted):
         self.loaded = loaded
         self.facts = loaded.facts(self.grant.node)
         self.node = self.facts.node
+
+    @property
+    def must_run(self) -> bool:
+        """Whether its outcome is not known before its node has run."""
+        grant = self.grant
+        return not (self.node is None or grant.skip or grant.cursor or grant.expiry)
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether it holds the slot that its node needs."""
+        return self.has_got_slot or bool(self.grant.slot)
 
     @property
     def undone_scope(self) -> Scope:

@@ -17,8 +17,8 @@ from minuet.bridge.programs import Config, Facts
 from minuet.errors import CannotWaitError, LeaseLost
 from minuet.kernel.scope import encode
 from minuet.kernel.settle import AttemptFailed, Succeeded
-from minuet.nodes.context import Services
 from minuet.nodes.handler import Handlers
+from minuet.nodes.services import Services
 from minuet.plan.plan import Node
 from minuet.store.exchange import Grant, RunHeader
 from minuet.telemetry.observer import Tracer
@@ -55,25 +55,31 @@ class Finished(msgspec.Struct, frozen=True):
     error: Examined | None = None
 
 
-class _Assignment(Assignment):
+class _Assignment(Assignment, eq=False):
     """A task, in the form in which workers work on tokens."""
 
-    __slots__ = ("_task",)
-
-    def __init__(self, task: Task, node: Node) -> None:
-        scope: Scope = tuple(task.scope)
-        grant = Grant(task.run_id, task.node_id, encode(scope), task.task, attempt=task.attempt)
-        super().__init__(grant, RunHeader(task.run_id, "", ""))
-        self._task = task
-        self.node, self.facts = node, Facts(node, None)
-        # It is rendered: nothing in it is a template any more.
-        self.config = Config(task.config, tuple(task.config))
+    given_inputs: dict[str, Json] = msgspec.field(default_factory=dict)
+    given_input: Json = None
 
     def inputs(self) -> dict[str, Json]:
-        return dict(self._task.inputs)
+        return dict(self.given_inputs)
 
     def input(self) -> Json:
-        return self._task.input
+        return self.given_input
+
+
+def _assign(task: Task, node: Node) -> _Assignment:
+    scope: Scope = tuple(task.scope)
+    return _Assignment(
+        Grant(task.run_id, task.node_id, encode(scope), task.task, attempt=task.attempt),
+        RunHeader(task.run_id, "", ""),
+        node=node,
+        facts=Facts(node, None),
+        # It is rendered: nothing in it is a template any more.
+        config=Config(task.config, tuple(task.config)),
+        given_inputs=task.inputs,
+        given_input=task.input,
+    )
 
 
 class _Errors(Failures):
@@ -130,7 +136,7 @@ class DetachedHandlers:
         `abandon` was called."""
         is_type = self._handlers.find_type(task.handler) is not None
         node = Node(task.node_id, task.handler) if is_type else _task_node(task)
-        assignment = self._assignments[task.task] = _Assignment(task, node)
+        assignment = self._assignments[task.task] = _assign(task, node)
         assignment.task = asyncio.current_task()
         try:
             outcome = await self._running.run(assignment, node)

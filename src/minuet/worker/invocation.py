@@ -16,8 +16,9 @@ import msgspec
 from minuet.errors import HandlerError, InputError, SecretError, TemplateError
 from minuet.functions.function import Function
 from minuet.kernel.scope import encode
-from minuet.nodes.context import Context, Services
+from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask, Handlers
+from minuet.nodes.services import Services
 from minuet.nodes.spec import Asynchronous, NodeType
 from minuet.nodes.stand_in import StandIn
 from minuet.plan.plan import Node

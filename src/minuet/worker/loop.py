@@ -113,8 +113,7 @@ class Loop:
         """Make rounds until the worker drains."""
         workload, draining = self._workload, self._draining
         while not draining.is_begun:
-            await self._sweep_when_due()
-            more = await self.round()
+            more = await (self._round_with_sweep() if self._sweep_is_due() else self.round())
             # Handlers that do not wait for anything finish in one turn of the event loop, and
             # their callbacks run in the next. Results that are kept back are no reason to go on
             # without those of what was just begun.
@@ -146,7 +145,7 @@ class Loop:
             loop.time(), give_way=not (renewing or self._draining.is_begun)
         )
         request = self._session.next_exchange(
-            tuple(item for _, item in batch),
+            tuple([item for _, item in batch]),
             held,
             takes,
             self._queues.only_runs(),
@@ -158,7 +157,10 @@ class Loop:
         if renewing:
             self.renew_at = sent_at + self._lease_ms / 3000
         for (assignment, item), result in zip(batch, reply.results, strict=True):
-            self._judge(assignment, item, result, reply)
+            if result == "applied":
+                self._apply(assignment, item)
+            else:
+                self._judge(assignment, item, result, reply)
         if reply.unreported:
             self._reporting.report(reply.unreported)
         for lost in reply.revoked:
@@ -173,7 +175,7 @@ class Loop:
     def _takes(self) -> tuple[Take, ...]:
         workload = self._workload
         # A token that asks for a slot may come back to be run at once.
-        asking = sum(isinstance(item, Slot) for _, item in workload.finished[:ITEMS_MAX])
+        asking = sum([isinstance(item, Slot) for _, item in workload.finished[:ITEMS_MAX]])
         waiting = min(self._asked, len(workload.granted))
         room = self.concurrency - len(workload.executing) - asking - waiting
         if self._store.overlaps:
@@ -221,21 +223,23 @@ class Loop:
 
     # ── what the store says ─────────────────────────────────────────────────────────────
 
+    def _apply(self, assignment: Assignment, item: Item) -> None:
+        """The store has done as asked."""
+        self._counts.add(item)
+        self._observer.settled(assignment.grant, assignment.header, item)
+        if not isinstance(item, Released):
+            self._pause.succeed()
+        self._forget(assignment, item, "applied")
+        if isinstance(item, Failed) and not item.hold:
+            # Only then has it ended the run. One that came too late says nothing about
+            # the run, which may have been retried since.
+            self._workload.abandon_run(assignment.grant.run)
+
     def _judge(self, assignment: Assignment, item: Item, result: Result, reply: Reply) -> None:
-        """Do what follows from the store's result for an item."""
+        """Do what follows when the store has not done as asked."""
         workload, run = self._workload, assignment.grant.run
-        if result == "applied":
-            self._counts.add(item)
-            self._observer.settled(assignment.grant, assignment.header, item)
-            if not isinstance(item, Released):
-                self._pause.succeed()
-            self._forget(assignment, item, result)
-            if isinstance(item, Failed) and not item.hold:
-                # Only then has it ended the run. One that came too late says nothing about
-                # the run, which may have been retried since.
-                workload.abandon_run(run)
-        elif result == "held":
-            assignment.holds_slot = True
+        if result == "held":
+            assignment.has_got_slot = True
             self._executing.start(assignment)
         elif result == "replan" and run in reply.runs:
             # The run has another plan by now: route the same result on it.
@@ -263,14 +267,26 @@ class Loop:
 
     # ── between rounds ──────────────────────────────────────────────────────────────────
 
-    async def _sweep_when_due(self) -> None:
+    def _sweep_is_due(self) -> bool:
         now = asyncio.get_running_loop().time()
         if now < self._sweeping.due_at:
-            return
-        if now >= self.renew_at and any(self._workload.held()):
-            return  # Its own leases first: the next round renews them.
-        await self._sweeping.sweep()
+            return False
+        # Its own leases first: the next round renews them.
+        return now < self.renew_at or not any(self._workload.held())
+
+    async def _round_with_sweep(self) -> bool:
+        """Sweep, and exchange meanwhile. A store that works on both together lets the exchange take
+        what the sweep makes ready, and needs one commit for both."""
+        sweep = asyncio.get_running_loop().create_task(self._sweeping.sweep())
+        try:
+            # One turn of the event loop, and the sweep is on its way.
+            await asyncio.sleep(0)
+            more = await self.round()
+            more = await sweep or more
+        finally:
+            sweep.cancel()
         self._reporting.look()
+        return more
 
     async def _rest(self) -> None:
         """Wait until a handler has finished, work may have come, or something is due."""

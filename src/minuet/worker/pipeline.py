@@ -60,34 +60,48 @@ class Pipeline:
     def _run_now(self, assignment: Assignment) -> Item | None:
         if not self.preparing.find_program(assignment):
             return None
-        node, grant, facts = assignment.node, assignment.grant, assignment.facts
-        if grant.given or grant.edited:
-            return None
-        is_usual = not (grant.skip or grant.cursor or grant.expiry)
-        if is_usual and node is not None and not facts.is_inline:
+        outcome: Outcome | None
+        if not assignment.facts.is_inline and assignment.must_run:
             return None  # It runs as a task, which looks at everything else.
-        if grant.cursor and assignment.missing_blobs():
-            return None
-        outcome = self.preparing.known_outcome(assignment)
+        if assignment.is_ordinary:
+            outcome = self._run_ordinary(assignment)
+        else:
+            outcome = self._run_other(assignment)
         if outcome is None:
-            assert node is not None
-            if facts.is_hidden:
-                if assignment.missing_blobs():
-                    return None
-                outcome = self._running.run_hidden(assignment, node)
-            else:
-                if not facts.is_inline or node.config_ref is not None:
-                    return None
-                needs_slot = node.concurrency is not None and not assignment.holds_slot
-                if needs_slot or assignment.missing_blobs() or assignment.missing_chunk():
-                    return None
-                outcome = self._running.run_inline(assignment, node)
+            return None
         assignment.outcome = outcome
         item = self._settling.settle_now(assignment)
         if item is None:
             # Something must be awaited first, by `run`.
             assignment.outcome = None
         return item
+
+    def _run_ordinary(self, assignment: Assignment) -> Outcome | None:
+        """Run the node of a token that is as almost all are; None: it runs as a task."""
+        node, facts = assignment.node, assignment.facts
+        if node is None:
+            return self.preparing.known_outcome(assignment)
+        if not facts.is_inline:
+            return None
+        if facts.is_hidden:
+            return self._running.run_hidden(assignment, node)
+        if node.config_ref is not None:
+            return None
+        if node.concurrency is not None and not assignment.holds_slot:
+            return None
+        if facts.is_item and assignment.missing_chunk():
+            return None
+        return self._running.run_inline(assignment, node)
+
+    def _run_other(self, assignment: Assignment) -> Outcome | None:
+        """Find the outcome if it is known, or run the node; None: it runs as a task."""
+        grant = assignment.grant
+        if grant.given or grant.edited or (grant.cursor and assignment.missing_blobs()):
+            return None
+        known = self.preparing.known_outcome(assignment)
+        if known is not None or assignment.missing_blobs():
+            return known
+        return self._run_ordinary(assignment)
 
     # ── as a task ───────────────────────────────────────────────────────────────────────
 
@@ -155,8 +169,12 @@ class Pipeline:
 
     async def _find_outcome(self, assignment: Assignment) -> None:
         """Run the node and note its outcome, or that the token is to be given back."""
+        node = assignment.node
         try:
-            assignment.outcome = await self._outcome(assignment)
+            if node is not None and assignment.facts.is_plain and assignment.is_ordinary:
+                assignment.outcome = await self._running.run(assignment, node)
+            else:
+                assignment.outcome = await self._outcome(assignment)
         except asyncio.CancelledError:
             if not assignment.is_ended:
                 raise
@@ -173,24 +191,14 @@ class Pipeline:
             assignment.outcome = self._failures.outside_handler(assignment, error)
 
     async def _outcome(self, assignment: Assignment) -> Outcome:
-        preparing, grant = self.preparing, assignment.grant
+        preparing = self.preparing
         if assignment.loaded is None:
             await preparing.load_program(assignment)
-        facts = assignment.facts
-        if (
-            assignment.missing_blobs()
-            or grant.oversize
-            or (facts.is_item and assignment.missing_chunk() is not None)
-        ):
-            await preparing.load_values(assignment)
-        if (grant.given or grant.edited) and not (grant.skip or grant.cursor):
-            given = await preparing.load_given(assignment)
-            if given is not None:
-                return given
-        known = preparing.known_outcome(assignment)
-        if known is not None:
-            return known
-        node = assignment.node
+        node, facts = assignment.node, assignment.facts
+        if node is None or facts.is_item or not assignment.is_ordinary:
+            known = await self._prepare(assignment)
+            if known is not None:
+                return known
         assert node is not None
         if facts.is_hidden:
             return self._running.run_hidden(assignment, node)
@@ -201,6 +209,21 @@ class Pipeline:
         if facts.is_inline:
             return self._running.run_inline(assignment, node)
         return await self._running.run(assignment, node)
+
+    async def _prepare(self, assignment: Assignment) -> Outcome | None:
+        """Load what did not come with the token; its outcome, if it is known by then."""
+        preparing, grant = self.preparing, assignment.grant
+        if (
+            assignment.missing_blobs()
+            or grant.oversize
+            or (assignment.facts.is_item and assignment.missing_chunk() is not None)
+        ):
+            await preparing.load_values(assignment)
+        if (grant.given or grant.edited) and not (grant.skip or grant.cursor):
+            given = await preparing.load_given(assignment)
+            if given is not None:
+                return given
+        return preparing.known_outcome(assignment)
 
     # ── again ───────────────────────────────────────────────────────────────────────────
 

@@ -48,10 +48,9 @@ class Quarantine:
         self._alone_until = now + ALONE_SECONDS
         return kept
 
-    def forget(self, assignment: Assignment) -> None:
-        """The store has settled an assignment."""
-        if self.assignment is assignment:
-            self.assignment, self._alone_until = None, 0.0
+    def forget(self) -> None:
+        """The store has settled the assignment."""
+        self.assignment, self._alone_until = None, 0.0
 
     def seconds_alone(self, now: float) -> float:
         """How long to take nothing; 0: take."""

@@ -40,20 +40,20 @@ def render_slot_key(assignment: Assignment, node: Node, source: str) -> str:
 
 def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
     """What the node's type is called with."""
-    inputs = assignment.inputs()
+    inputs, grant = assignment.inputs(), assignment.grant
     return Call(
         config,
         inputs,
         assignment.input(),
-        {**assignment.reads(), **inputs},
-        resumed=assignment.grant.is_resumed,
-        timed_out=assignment.grant.timed_out,
-        resolution=assignment.resolution(),
-        parts=node.extra,
-        secrets=node.secrets,
-        timeout_ms=node.timeout_ms,
-        taken_ms=assignment.grant.taken_ms,
-        variables=item_variables(assignment),
+        {**assignment.reads(), **inputs} if grant.reads else dict(inputs),
+        grant.is_resumed,
+        grant.timed_out,
+        assignment.resolution(),
+        node.extra,
+        node.secrets,
+        node.timeout_ms,
+        grant.taken_ms,
+        item_variables(assignment),
     )
 
 

@@ -24,7 +24,7 @@ from minuet.errors import HandlerError, LeaseLost, OutputError
 from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
 from minuet.nodes.masking import NO_MASK
-from minuet.nodes.spec import Wait
+from minuet.nodes.spec import Call, Wait
 from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.store.base import Store
@@ -38,6 +38,9 @@ from minuet.worker.isolation.attempts import IsolatedError, Isolation, TimedOut
 from minuet.worker.leftover_threads import LeftoverThreads
 from minuet.worker.rendering import make_call, render_config
 from minuet.worker.services import mask_output
+
+#: What a node type gets that does the same whatever it is called with.
+_NO_CALL = Call({}, {}, None, {})
 
 
 class Running:
@@ -68,7 +71,8 @@ class Running:
         assert node_type is not None
         assert node_type.run is not None
         try:
-            call = make_call(assignment, node, render_config(assignment, node))
+            config = render_config(assignment, node)
+            call = _NO_CALL if node_type.is_constant else make_call(assignment, node, config)
             return _outcome_of(assignment, node_type.run(call))
         except Exception as error:
             # Any error here is the node's, not the worker's.

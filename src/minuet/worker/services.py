@@ -14,11 +14,12 @@ from minuet.bridge.values import encode, encode_value
 from minuet.errors import LeaseLost, SecretError, StoreUnavailableError
 from minuet.events import NodeWaiting
 from minuet.nodes.agents import AgentServices
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.prices import Prices
 from minuet.nodes.masking import MASKED, NO_MASK, Mask
 from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, SecretProvider
+from minuet.nodes.services import LlmDefaults
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.exchange import NewStep
@@ -33,7 +34,7 @@ _log = logging.getLogger("minuet.worker")
 
 
 class WorkerServices:
-    """What contexts ask of one worker (`nodes.context.Services`)."""
+    """What contexts ask of one worker (`nodes.services.Services`)."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class WorkerServices:
         timeout_ms: int | None,
     ) -> Json | Wait:
         """The output of the node instance's child run, or what to wait for."""
-        with _outage_of(context):
+        with outage_of(context):
             return await self._children.run(
                 context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
             )
@@ -85,7 +86,7 @@ class WorkerServices:
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
         key = (context.run_id, context.token_node, context.scope_text)
-        with _outage_of(context):
+        with outage_of(context):
             known = (await self._store.read_steps(self._tenant, key)).get(context.mask(name))
         return (False, None) if known is None else (True, msgspec.json.decode(known))
 
@@ -97,7 +98,7 @@ class WorkerServices:
         """Keep a step's result under the handler's lease."""
         key = (context.run_id, context.token_node, context.scope_text)
         step = NewStep(*key, context.lease_id, context.mask(name), data)
-        with _outage_of(context):
+        with outage_of(context):
             (kept,) = await self._recorder.record([step])
         if not isinstance(kept, bytes):
             context.cancel()
@@ -107,7 +108,7 @@ class WorkerServices:
     async def find_wait(self, context: Context) -> Json:
         """The data of the node instance's last wait; None: it has not waited."""
         place = (context.token_node, context.scope_text)
-        with _outage_of(context):
+        with outage_of(context):
             history = await HistoryReader(self._store, self._tenant).history(context.run_id)
         for _, _, event in reversed(history):
             if isinstance(event, NodeWaiting) and (event.node, event.scope) == place:
@@ -145,14 +146,14 @@ class WorkerServices:
                 context.heartbeat()
                 yield piece
 
-        with _outage_of(context):
+        with outage_of(context):
             return await write_content(
                 self._store, wanted(), run=context.run_id, tenant=self._tenant
             )
 
     async def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
         """The bytes of a blob of the run or of a run above it, or of one that belongs to none."""
-        with _outage_of(context):
+        with outage_of(context):
             async for piece in read_of_family(self._store, self._tenant, context.run_id, ref):
                 context.heartbeat()
                 yield piece
@@ -194,7 +195,7 @@ def mask_output(mask: Mask, data: bytes, value: Json, what: str) -> tuple[bytes,
 
 
 @contextlib.contextmanager
-def _outage_of(context: Context) -> Iterator[None]:
+def outage_of(context: Context) -> Iterator[None]:
     """Remember an outage of the worker's own store, which the handler gets to see as well."""
     try:
         yield

@@ -17,7 +17,6 @@ from minuet.ids import Ids
 from minuet.kernel.settle import (
     AttemptFailed,
     Items,
-    Settlement,
     Succeeded,
     is_undo,
     pass_on,
@@ -27,6 +26,7 @@ from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
 from minuet.store.large import get_content, put_content
+from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
 from minuet.worker.foreach import cut, is_long_list, list_output
@@ -126,11 +126,25 @@ class Settling:
     def settle(self, assignment: Assignment) -> Item:
         """Route the outcome on the assignment's program; again after the run got a new plan."""
         try:
-            return self._settle(assignment)
+            return self._pass_on(assignment) or self._settle(assignment)
         except Exception as error:
             if isinstance(assignment.outcome, AttemptFailed):
                 raise
             return self.settle_error(assignment, error)
+
+    @staticmethod
+    def _pass_on(assignment: Assignment) -> Item | None:
+        """What to hand in if the node always leads to the same nodes; None: it must be decided."""
+        loaded, node, grant = assignment.loaded, assignment.node, assignment.grant
+        if node is None or loaded is None or grant.scope:
+            return None
+        if type(assignment.outcome) is not Succeeded:
+            return None
+        sends = pass_on(loaded.program, node, grant.hop)
+        if sends is None:
+            return None
+        assignment.forget_values()
+        return loaded.translator.pass_on(grant, sends, assignment.output)
 
     def settle_error(self, assignment: Assignment, error: Exception) -> Item:
         """Work on the token raised: make this its node's outcome."""
@@ -147,25 +161,22 @@ class Settling:
         if isinstance(outcome, AttemptFailed):
             node = msgspec.structs.replace(node, retry=self._policies.of(node).retry)
         program, scope = loaded.program, assignment.scope
-        settlement: Settlement | None = None
-        decides = False
-        if isinstance(outcome, Succeeded):
-            settlement = pass_on(program, node, scope, outcome.output, grant.hop)
-            decides = node.branch is not None or node.loop is not None
-        if settlement is None:
-            settlement = settle(
-                program,
-                node,
-                scope,
-                outcome,
-                variables=condition_variables(assignment, node) if decides else {},
-                attempt=grant.attempt,
-                hop=grant.hop,
-                cursor=grant.cursor,
-                fraction=self._ids.fraction(),
-                items=None if node.foreach is None else _items_of(assignment),
-                undos=assignment.undo_list() if is_undo(grant.node) else None,
-            )
+        variables: dict[str, Json] = {}
+        if isinstance(outcome, Succeeded) and (node.branch is not None or node.loop is not None):
+            variables = condition_variables(assignment, node)
+        settlement = settle(
+            program,
+            node,
+            scope,
+            outcome,
+            variables=variables,
+            attempt=grant.attempt,
+            hop=grant.hop,
+            cursor=grant.cursor,
+            fraction=self._ids.fraction(),
+            items=None if node.foreach is None else _items_of(assignment),
+            undos=assignment.undo_list() if is_undo(grant.node) else None,
+        )
         # Decoded values are many times as large as their bytes, and items wait for the store.
         assignment.forget_values()
         return loaded.translator.item(grant, settlement, assignment.output)

@@ -82,6 +82,7 @@ class Worker:
         handlers: Handlers = REGISTERED,
         secrets: SecretProvider | None = None,
         egress: Egress | None = None,
+        client: Client | None = None,
         prices: Prices | None = None,
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
@@ -116,7 +117,7 @@ class Worker:
         self._identity = identity or identity_here()
         self.counts = Counts()
         self._threads: ThreadPoolExecutor | None = None
-        self._client = Client(egress, headers=self._tracer.headers)
+        self._client = client or Client(egress, headers=self._tracer.headers)
         self._workload = Workload(crashes_max)
         self._standstill = Standstill(lease_ms, lambda: self._workload.executing)
         outage = Outage()

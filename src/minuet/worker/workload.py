@@ -114,9 +114,11 @@ class Workload:
 
     def forget(self, assignment: Assignment) -> None:
         """The token is settled, or no longer ours."""
-        if self.assignments.get(assignment.key) is assignment:
-            del self.assignments[assignment.key]
-        self.suspect.forget(assignment)
+        key = assignment.key
+        if self.assignments.get(key) is assignment:
+            del self.assignments[key]
+        if self.suspect.assignment is assignment:
+            self.suspect.forget()
 
     # ── what is no longer wanted ────────────────────────────────────────────────────────
 
@@ -151,8 +153,10 @@ class Workload:
     def leave(self, assignment: Assignment) -> None:
         """A handler has ended."""
         self.executing.discard(assignment)
-        self.asked.pop(assignment, None)
-        self.given_up.discard(assignment)
+        if self.asked:
+            self.asked.pop(assignment, None)
+        if self.given_up:
+            self.given_up.discard(assignment)
 
     def abandon_all(self) -> None:
         """The worker ends."""

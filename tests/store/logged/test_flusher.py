@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from tests.store.logged.conftest import Another, Pair, make_rows
 
 from minuet.store.exchange import Held
-from minuet.store.logged.base import Mark
+from minuet.store.logged.base import Appended, Mark, Unlogged
 from minuet.store.logged.flusher import Flusher
 from minuet.store.logged.guard import Guard
 from minuet.store.records import DEFAULT_TENANT
@@ -105,6 +105,78 @@ async def test_callers_that_do_not_fit_into_a_pass_are_in_the_next(
 
     working.cancel()
     assert [await pair.is_logged(run) for run in runs] == [True] * 5
+
+
+class Slow:
+    """A log that takes long for one run."""
+
+    def __init__(self, log: Any, run: str) -> None:
+        self._log, self._run = log, run
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def append(self, found: Sequence[Unlogged]) -> list[Appended]:
+        if any(one.run.run == self._run for one in found):
+            self.begun.set()
+            await self.goes_on.wait()
+        answers: list[Appended] = await self._log.append(found)
+        return answers
+
+
+async def test_small_runs_do_not_wait_for_the_events_of_a_large_one(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minuet.store.logged.flusher.WAITERS_MAX", 2)
+    large, *small = [await pair.create() for _ in range(4)]
+    log = Slow(pair.log, large)
+    flusher = flusher_of(pair.hot, log)
+    callers = [asyncio.create_task(flusher.durable(large)) for _ in range(3)]
+    working = asyncio.create_task(flusher.work())
+
+    async with asyncio.timeout(30):
+        await log.begun.wait()
+        for run in small:
+            assert await flusher.durable(run)
+            assert await pair.is_logged(run)
+        assert not await pair.is_logged(large)
+        # One that asks while the pass is under way is in the next.
+        callers.append(asyncio.create_task(flusher.durable(large)))
+        log.goes_on.set()
+        assert all(await asyncio.gather(*callers))
+
+    working.cancel()
+    assert await pair.is_logged(large)
+
+
+async def test_a_large_run_does_not_wait_until_there_are_no_small_ones(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minuet.store.logged.flusher.WAITERS_MAX", 2)
+    large, other, *small = [await pair.create() for _ in range(5)]
+    log = Slow(pair.log, small[0])
+    flusher = flusher_of(pair.hot, log)
+    first = asyncio.create_task(flusher.durable(small[0]))
+    working = asyncio.create_task(flusher.work())
+
+    async with asyncio.timeout(30):
+        await log.begun.wait()
+        # One pass is for small ones, and more of them come: the other one is for a large one, and
+        # only one of both is for large ones.
+        asked = [(small[1], 1), (large, 3), (other, 3)]
+        waiting = [
+            asyncio.create_task(flusher.durable(run)) for run, count in asked for _ in range(count)
+        ]
+        await asyncio.sleep(0)
+        assert flusher._next_runs() == [large]
+        flusher._busy.add(large)
+        assert flusher._next_runs() == [small[1]]
+        flusher._busy.discard(large)
+        log.goes_on.set()
+        assert all(await asyncio.gather(first, *waiting))
+
+    working.cancel()
 
 
 async def test_what_nobody_asked_for_is_found_after_a_while(pair: Pair, clock: Any) -> None:

@@ -12,6 +12,7 @@ from tests.store.logged.test_flusher import flush_all
 
 from minuet.errors import StoreUnavailableError, StoreUnusableError
 from minuet.store.changes import Cancel, NewRun, Pause, Resume, RetryRun
+from minuet.store.exchange import Held
 from minuet.store.logged import LoggedStore
 from minuet.store.logged.guard import Guard
 from minuet.store.logged.memory import MemoryLog
@@ -141,6 +142,23 @@ async def test_a_deleted_run_does_not_come_back(pair: Pair) -> None:
     assert await pair.hot.put_run(DEFAULT_TENANT, zombie, None)
 
     await guard_of(pair, "a stale one").check()
+
+    assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
+
+
+async def test_a_deleted_run_is_removed_although_its_children_would_have_to_learn(
+    pair: Pair,
+) -> None:
+    """They could not: nothing that happens to it can be recorded."""
+    run = await pair.create()
+    (grant,) = await pair.exchange(take=1)
+    held = Held(grant.run, grant.node, grant.scope, grant.lease)
+    await pair.hot.create_runs([pair.new_run(parent=held)])
+    await pair.hot.change_run(DEFAULT_TENANT, run, Cancel())
+    (unreported,) = await pair.hot.list_unreported()
+    assert unreported.run == run
+
+    await guard_of(pair, "the same").remove(DEFAULT_TENANT, run)
 
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
 

@@ -778,7 +778,13 @@ export interface paths {
         get: operations["get_workflow"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete Workflow
+         * @description Delete a workflow with all its versions and tags, so that its name can be used again.
+         *
+         *     The answer is the newest version that it had. Runs keep their plans.
+         */
+        delete: operations["delete_workflow"];
         options?: never;
         head?: never;
         patch?: never;
@@ -7313,6 +7319,83 @@ export interface operations {
             };
         };
     };
+    delete_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of a deployed workflow. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_versions: {
         parameters: {
             query?: {
@@ -10417,7 +10500,7 @@ export interface operations {
     get_blob: {
         parameters: {
             query?: {
-                /** @description Also find blobs that belong to this run. */
+                /** @description Also find blobs of this run, and of those above it. */
                 run_id?: string | null;
             };
             header?: never;

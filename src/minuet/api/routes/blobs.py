@@ -61,7 +61,7 @@ async def get_blob(
     facade: Here,
     ref: Reference,
     run_id: Annotated[
-        str | None, Query(description="Also find blobs that belong to this run.")
+        str | None, Query(description="Also find blobs of this run, and of those above it.")
     ] = None,
 ) -> Response:
     """The bytes of a blob."""

@@ -25,7 +25,8 @@ from minuet.api.errors import (
 )
 from minuet.api.permissions import PREFIX, identity_of
 from minuet.api.routes.workers import unknown
-from minuet.app.remote import RemoteWorker, TaskResult, reported
+from minuet.app.remote.tasks import TaskResult, reported
+from minuet.app.remote.worker import RemoteWorker
 
 router = APIRouter(tags=["workers"])
 

@@ -17,9 +17,9 @@ from minuet.api.describing import describes
 from minuet.api.parameters import Cursor, IfMatch, Limit, RunId, RunQuery
 from minuet.api.showing import show_run
 from minuet.app import shapes
+from minuet.app.actions import BulkAction
 from minuet.app.app import Facade
-from minuet.app.arguments import BUCKETS_MAX
-from minuet.app.bulk import BulkAction
+from minuet.app.argument_rules import BUCKETS_MAX
 
 router = APIRouter(tags=["runs"])
 

@@ -86,6 +86,15 @@ async def get_workflow(facade: Here, name: Name) -> Response:
     return JsonAnswer(shapes.workflow(await facade.workflows.get(name)))
 
 
+@router.delete("/workflows/{name}", **describes(replies.Workflow, errors=(404,)))
+async def delete_workflow(facade: Here, name: Name) -> Response:
+    """Delete a workflow with all its versions and tags, so that its name can be used again.
+
+    The answer is the newest version that it had. Runs keep their plans.
+    """
+    return JsonAnswer(shapes.workflow(await facade.workflows.delete(name)))
+
+
 @router.get("/workflows/{name}/versions", **describes(replies.Workflow, page=True, errors=(404,)))
 async def list_versions(
     facade: Here, name: Name, limit: Limit = 20, cursor: Cursor = None

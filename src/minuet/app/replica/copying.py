@@ -42,6 +42,7 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.records import Cell, CellChange, Snapshot
+from minuet.store.rules.workflows import is_same
 from minuet.store.sqlite.copied import CopiedStore
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ class Replica:
 
     async def _copy_workflows(self, primary: Primary) -> None:
         found = await primary.deployments()
+        await self._delete_workflows(found)
         for version in found.versions:
             there = await self._store.read_workflow(self._tenant, version.name, version.version)
             if there is None:
@@ -309,6 +311,20 @@ class Replica:
             for tag, number in tags.items():
                 if known is not None and known.tags.get(tag) != number:
                     await self._store.deploy_workflow(newest[name, number], [tag])
+
+    async def _delete_workflows(self, found: Deployments) -> None:
+        """Delete the workflows that were deleted there, also when their names are used again."""
+        theirs = {(version.name, version.version): version for version in found.versions}
+        after = ("", 0)
+        gone: set[str] = set()
+        while page := await self._store.list_versions(self._tenant, after=after):
+            after = (page[-1].name, page[-1].version)
+            for version in page:
+                there = theirs.get((version.name, version.version))
+                if there is None or not is_same(there, version):
+                    gone.add(version.name)
+        for name in gone:
+            await self._store.delete_workflow(self._tenant, name)
 
     async def _copy_keys(self, primary: Primary) -> None:
         """Let in who is let in there."""

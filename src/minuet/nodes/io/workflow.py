@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minuet.errors import HandlerError
-from minuet.nodes.context import Context, run_child
+from minuet.nodes.context import Context
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.types import Json
 
@@ -15,8 +15,7 @@ async def run(call: Call, context: Context) -> Json | Wait:
         raise HandlerError(
             f"workflow: `workflow` must be the name of a workflow, not {workflow!r:.100}"
         )
-    return await run_child(
-        context,
+    return await context.run_child(
         workflow,
         call.config.get("input"),
         resumed=call.resumed,

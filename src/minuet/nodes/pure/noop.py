@@ -19,4 +19,5 @@ NOOP = NodeType(
     output_schema={"type": "object", "maxProperties": 0},
     example={"id": "all_done", "type": "noop", "dependencies": ["left", "right"]},
     run=run,
+    is_constant=True,
 )

@@ -282,6 +282,10 @@ class Log(Protocol):
         """As a store does."""
         ...
 
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        """As a store does."""
+        ...
+
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100
     ) -> list[DeployedWorkflow]:

@@ -1,9 +1,12 @@
 """Carry events from the hot half into the log, and wake the callers that wait for it.
 
-There is one task in each process. A pass reads the events of runs that are not logged, adds them
-to the log, and only then marks them in the hot half. All processes do this at the same time: the
-log accepts events only where they continue what it has, and a mark counts only if the run still
-has exactly these events. So a pass can die at any line, or be late, and nothing wrong is marked.
+A pass reads the events of runs that are not logged, adds them to the log, and only then marks them
+in the hot half. All processes do this at the same time: the log accepts events only where they
+continue what it has, and a mark counts only if the run still has exactly these events. So a pass
+can die at any line, or be late, and nothing wrong is marked.
+
+A process makes two passes at once, for different runs. A large run, which many callers wait for,
+has one of its own, so that small ones do not wait for all of its events.
 
 When a run does not continue what the log has, the hot half has lost something. The log is right,
 and the run is rebuilt from it (`guard`).
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -24,8 +28,12 @@ from minuet.store.logged.guard import Guard
 
 _log = logging.getLogger("minuet.store.logged")
 
-#: Runs in one pass.
+#: Runs in one pass, and passes at once.
 RUNS_MAX = 500
+PASSES = 2
+
+#: A run that more callers wait for is large.
+WAITERS_MAX = 20
 
 #: Runs that have had unlogged events for this long were left behind: by a process that died, or
 #: by a sweep, which does not say which timers it fired.
@@ -55,6 +63,10 @@ class Flusher:
         self._log = log
         self._guard = guard
         self._runs: dict[str, None] = {}
+        #: Runs in passes that are under way.
+        self._busy: set[str] = set()
+        #: Of these, the large ones.
+        self._large: set[str] = set()
         self._waiters: list[Waiter] = []
         self._due = asyncio.Event()
         self._polled_at = -1.0
@@ -81,6 +93,9 @@ class Flusher:
 
     async def work(self) -> None:
         """Log events until cancelled."""
+        await asyncio.gather(*(self._make_passes() for _ in range(PASSES)))
+
+    async def _make_passes(self) -> None:
         pause_s = PAUSE_S[0]
         while True:
             try:
@@ -122,15 +137,15 @@ class Flusher:
         """Log the runs that callers wait for, and those that others have left behind."""
         self._due.clear()
         await self._find_left()
-        waiters = [one for one in self._waiters if not one.answer.done()]
-        names = list(dict.fromkeys([one.run for one in waiters] + list(self._runs)))[:RUNS_MAX]
+        self._waiters = [one for one in self._waiters if not one.answer.done()]
+        names = self._next_runs()
         if not names:
-            self._waiters = waiters
             return
         chosen = set(names)
-        serving = [one for one in waiters if one.run in chosen]
+        serving = [one for one in self._waiters if one.run in chosen]
         # Callers that ask from now on may wait for events that this pass does not see.
         self._runs = {run: None for run in self._runs if run not in chosen}
+        self._busy |= chosen
         done: set[str] = set()
         held = [one.held for one in serving if one.held]
         try:
@@ -142,8 +157,8 @@ class Flusher:
         finally:
             done.update(self._guard.broken)
             self._runs.update((run, None) for run in names if run not in done)
-            if self._runs:
-                self._due.set()
+            self._busy -= chosen
+            self._due.set()  # Perhaps callers wait for more of these runs.
         for one in serving:
             broken = self._guard.broken.get(one.run)
             if one.answer.done():
@@ -153,17 +168,30 @@ class Flusher:
             elif one.run in done:
                 one.answer.set_result(one.held is None or one.held in current)
         self._waiters = [one for one in self._waiters if not one.answer.done()]
-        if len(serving) < len(waiters):
-            self._due.set()  # The others are for the next pass.
         if not chosen <= done:
             # Another process was faster, or a run was rebuilt: try again, but not at once.
             await asyncio.sleep(PAUSE_S[0])
 
+    def _next_runs(self) -> list[str]:
+        """The runs of the next pass: of what no pass is under way for, those that callers wait for
+        first. A large one has a pass of its own, while another one is for the small ones. So none
+        has to wait until there is nothing else to do."""
+        waited = Counter(one.run for one in self._waiters if one.run not in self._busy)
+        names = [*waited, *(run for run in self._runs if not (run in self._busy or run in waited))]
+        large = [run for run in names if waited[run] > WAITERS_MAX]
+        small = [run for run in names if waited[run] <= WAITERS_MAX][:RUNS_MAX]
+        is_turn_of_large = bool(self._busy) and self._busy.isdisjoint(self._large)
+        chosen = large[:1] if large and (is_turn_of_large or not small) else small
+        self._large = (self._large & self._busy) | set(chosen).intersection(large)
+        if len(chosen) < len(names):
+            self._due.set()  # The others are for the next pass, which may begin now.
+        return chosen
+
     async def _find_left(self) -> None:
         now = asyncio.get_running_loop().time()
         if now >= self._polled_at + LEFT_MS / 1000:
-            self.want(await self._hot.list_unlogged(LEFT_MS, RUNS_MAX))
             self._polled_at = now
+            self.want(await self._hot.list_unlogged(LEFT_MS, RUNS_MAX))
 
     async def _log_runs(self, names: list[str], held: list[Held]) -> tuple[set[str], set[Held]]:
         """The runs whose events are all logged, and the leases that are current."""

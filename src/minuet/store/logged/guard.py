@@ -241,6 +241,10 @@ class Guard:
             await self._hot.change_run(tenant, run, Cancel("deleted", undo=False))
         except (RunConflictError, RunNotFoundError):
             pass
+        found = await self._hot.read_run(tenant, run)
+        if found is not None and found.unreported:
+            # Its relatives have learned of its end: before that, it could not be deleted.
+            await self._hot.mark_reported(tenant, run, found.seq)
         await self._hot.delete_runs(tenant, [run])
 
     async def bring_back(self, tenant: str, run: str) -> bool:

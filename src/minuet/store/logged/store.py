@@ -147,6 +147,9 @@ class LoggedStore(LoggedRuns, LoggedReads):
     ) -> DeployedWorkflow | None:
         return await self._log.read_workflow(tenant, name, at)
 
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        return await self._log.delete_workflow(tenant, name)
+
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100
     ) -> list[DeployedWorkflow]:

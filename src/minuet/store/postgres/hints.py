@@ -82,6 +82,8 @@ class Hints:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._sending = self._listening = False
+        # A store may be opened again on another event loop.
+        self._using = asyncio.Lock()
         link, self._link = self._link, None
         if link is not None:
             await self._database.disconnect(link)

@@ -24,6 +24,8 @@ _READ_VERSIONS = statement("read_versions")
 _TIME_OF_DEPLOYMENT = statement("time_of_deployment")
 _WRITE_NAMED = statement("write_named")
 _INSERT_VERSION = statement("insert_version")
+_DELETE_NAMED = statement("delete_named")
+_DELETE_VERSIONS = statement("delete_versions")
 _LIST_WORKFLOWS = statement("list_workflows")
 _LIST_VERSIONS = statement("list_versions")
 
@@ -64,13 +66,19 @@ async def _read_versions(
 async def read_workflow(
     link: Link, tenant: str, name: str, at: int | str | None
 ) -> DeployedWorkflow | None:
-    # Versions are never removed: what is read of them later than of the tags is still right.
     named = await _read_named(link, tenant, name)
     number = number_of(named, at)
     if number is None:
         return None
-    version = (await _read_versions(link, tenant, name, [number]))[number]
-    return DeployedWorkflow(version, named.newest, named.tags)
+    version = (await _read_versions(link, tenant, name, [number])).get(number)
+    # None: it was deleted between the two reads.
+    return None if version is None else DeployedWorkflow(version, named.newest, named.tags)
+
+
+async def delete_workflow(link: Link, tenant: str, name: str) -> bool:
+    await link.value(_LOCK_WORKFLOW, tenant, name)
+    await link.run(_DELETE_VERSIONS, tenant, name)
+    return await link.value(_DELETE_NAMED, tenant, name) is not None
 
 
 async def list_workflows(link: Link, tenant: str, after: str, limit: int) -> list[DeployedWorkflow]:
@@ -103,6 +111,9 @@ class SharedWorkflows(SharedBlobs):
         self, tenant: str, name: str, at: int | str | None = None
     ) -> DeployedWorkflow | None:
         return await self._database.read(lambda link: read_workflow(link, tenant, name, at))
+
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        return await self._database.write(lambda link: delete_workflow(link, tenant, name))
 
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100

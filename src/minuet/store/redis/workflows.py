@@ -36,6 +36,9 @@ class RedisWorkflows(RedisCalls):
         answer = await self._ask("read_workflow", tenant, tenant, name, at)
         return None if answer is None else _workflow_of(tenant, answer)
 
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        return bool(await self._ask("delete_workflow", tenant, tenant, name))
+
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100
     ) -> list[DeployedWorkflow]:

@@ -26,6 +26,10 @@ OLDEST_SQLITE = (3, 51, 3)
 #: How long a writer waits for another process to finish its transaction.
 BUSY_TIMEOUT_MS = 10_000
 
+#: Statements that the connection that writes keeps prepared. Each execution moves its statement to
+#: the next place and drops what was there, so this is much more than it has.
+STATEMENTS_MAX = 256
+
 #: How often to look whether another process has finished creating the file.
 _LOOK_SECONDS = 0.005
 
@@ -123,7 +127,7 @@ def connect(path: Path, durability: Durability) -> apsw.Connection:
     check_version(apsw.sqlite_lib_version())
     check_path(path)
     try:
-        db = apsw.Connection(str(path), statementcachesize=100)
+        db = apsw.Connection(str(path), statementcachesize=STATEMENTS_MAX)
         db.set_busy_timeout(BUSY_TIMEOUT_MS)
         _check_content(db, path)
         _switch_to_log(db, path)

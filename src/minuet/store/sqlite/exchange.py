@@ -32,6 +32,7 @@ from minuet.store.records import Key, Read, Token
 from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
+from minuet.store.sqlite.batches import Batch
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Rows, token_of
@@ -45,7 +46,7 @@ _WRITE_SESSION = statement("write_session")
 _READY_TOKENS = statement("ready_tokens")
 _OF_RUNS = statement("of_runs")
 _TAKE_READY = statement("take_ready")
-_LEASE_TOKEN = statement("lease_token")
+_LEASE_TOKEN = Batch("lease_token", "lease_tokens")
 _STILL_LEASED = statement("still_leased")
 _READ_OUTPUTS = statement("read_outputs")
 _FIND_ARRIVED = statement("find_arrived")
@@ -247,9 +248,8 @@ class ExchangeGroup:
             call.taken.append((key, token))
         if known:
             lease, session, now_ms = request.lease, request.session, self._now_ms
-            self._db.executemany(
-                _LEASE_TOKEN, [(lease, session, until, now_ms, number) for until, number in known]
-            )
+            rows = [(lease, session, until, now_ms, number) for until, number in known]
+            _LEASE_TOKEN.write(self._db, rows)
         if len(known) < len(tokens):
             self._made = [token for token in self._made if token.state == "ready"]
         return len(tokens) == wanted

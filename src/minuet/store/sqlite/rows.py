@@ -9,6 +9,7 @@ from minuet.store.exchange import Done, Exchange
 from minuet.store.fields import Row, decoder, encoder, names, to_json
 from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Key, Run, Signal, Token
 from minuet.store.rules.transition import Transition
+from minuet.store.sqlite.batches import Batch
 from minuet.store.sqlite.columns import DIALECT, LISTS
 from minuet.store.sqlite.known import BYTES_MAX, Known
 from minuet.store.sqlite.statements import statement
@@ -29,17 +30,17 @@ _LOAD_EVENT = statement("load_event")
 _LAST_RUN_ID = statement("last_run_id")
 _LAST_TOKEN_ID = statement("last_token_id")
 _HAS_BLOB = statement("has_blob")
-_INSERT_RUN = statement("insert_run")
-_ADVANCE_RUN = statement("advance_run")
-_UPDATE_RUN = statement("update_run")
-_INSERT_TOKEN = statement("insert_token")
-_BEGIN_TOKEN = statement("begin_token")
+_INSERT_RUN = Batch("insert_run")
+_ADVANCE_RUN = Batch("advance_run", "advance_runs")
+_UPDATE_RUN = Batch("update_run", "update_runs")
+_INSERT_TOKEN = Batch("insert_token")
+_BEGIN_TOKEN = Batch("begin_token")
 _UPDATE_TOKEN = statement("update_token")
-_SETTLE_TOKEN = statement("settle_token")
+_SETTLE_TOKEN = Batch("settle_token", "settle_tokens")
 _REPAIR_TOKEN = statement("repair_token")
 _WRITE_JOIN = statement("write_join")
-_INSERT_ARRIVAL = statement("insert_arrival")
-_INSERT_EVENT = statement("insert_event")
+_INSERT_ARRIVAL = Batch("insert_arrival")
+_INSERT_EVENT = Batch("insert_event")
 _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
@@ -245,18 +246,19 @@ class Rows:
     def write_changes(self, step: Transition) -> None:
         """Write what a transition changed, except for the tokens that it made."""
         step.promote_waiters()
-        many = self._db.executemany
+        db = self._db
         self._insert_runs(step)
         self._update_runs(step)
         self._update_tokens(step)
         if step.changed_joins:
-            many(_WRITE_JOIN, [_join_row(step.joins[key]) for key in step.changed_joins])
+            db.executemany(_WRITE_JOIN, [_join_row(step.joins[key]) for key in step.changed_joins])
         if step.arrivals:
-            many(_INSERT_ARRIVAL, [_arrival_row(arrival) for arrival in step.arrivals.values()])
+            _INSERT_ARRIVAL.write(db, [_arrival_row(one) for one in step.arrivals.values()])
         if step.events:
-            many(_INSERT_EVENT, [self._numbered(event) for event in step.events])
+            _INSERT_EVENT.write(db, [self._numbered(event) for event in step.events])
         if step.steps:
-            many(_INSERT_STEP, [(*key, name, value) for (key, name), value in step.steps.items()])
+            steps = [(*key, name, value) for (key, name), value in step.steps.items()]
+            db.executemany(_INSERT_STEP, steps)
         for run in step.reprocessed:
             self._db.execute(_REPROCESS_DEAD_LETTERS, {"run": run, "now": step.now_ms})
         for settled, generation, status, why in step.settled_letters:
@@ -275,7 +277,7 @@ class Rows:
         if tokens:
             numbered = self._numbered_tokens(tokens)
             rows = [_token_row(token, number) for number, token in numbered]
-            self._db.executemany(_INSERT_TOKEN, rows)
+            _INSERT_TOKEN.write(self._db, rows)
 
     def begin_tokens(self, tokens: Sequence[Token]) -> None:
         """Write tokens that an exchange has made, and perhaps taken or ended since."""
@@ -283,7 +285,7 @@ class Rows:
         if begun:
             numbered = self._numbered_tokens(begun)
             rows = [_token_begun(token, number) for number, token in numbered]
-            self._db.executemany(_BEGIN_TOKEN, rows)
+            _BEGIN_TOKEN.write(self._db, rows)
         if len(begun) < len(tokens):
             self.insert_tokens([token for token in tokens if token.outcome])
 
@@ -305,7 +307,7 @@ class Rows:
             run = step.runs[name]
             self._runs[name] = (number, run)
             rows.append(_run_row(run, number))
-        self._db.executemany(_INSERT_RUN, rows)
+        _INSERT_RUN.write(self._db, rows)
 
     def _numbered(self, event: EventRecord) -> Row:
         entry = self._runs[event.run]
@@ -331,9 +333,9 @@ class Rows:
             elif len(run.input) <= BYTES_MAX:
                 known[name] = entry
         if rewritten:
-            self._db.executemany(_UPDATE_RUN, rewritten)
+            _UPDATE_RUN.write(self._db, rewritten)
         if advanced:
-            self._db.executemany(_ADVANCE_RUN, advanced)
+            _ADVANCE_RUN.write(self._db, advanced)
 
     def _update_tokens(self, step: Transition) -> None:
         changed: list[Row] = []
@@ -354,7 +356,7 @@ class Rows:
             else:
                 known.pop(key, None)
         if settled:
-            self._db.executemany(_SETTLE_TOKEN, settled)
+            _SETTLE_TOKEN.write(self._db, settled)
         if changed:
             self._db.executemany(_UPDATE_TOKEN, changed)
         for key in step.repaired_tokens:

@@ -57,6 +57,7 @@ from minuet.store.records import (
 from minuet.store.sqlite import blobs as shared
 from minuet.store.sqlite import cells, changes, reads, workers, workflows
 from minuet.store.sqlite.connection import Durability, connect_to_read, failure, options_of, path_of
+from minuet.store.sqlite.log_watch import LogWatch
 from minuet.store.sqlite.thread import CallThread
 from minuet.store.sqlite.writer import WriteCall, Writer
 from minuet.store.wake import Wake
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-#: Interval of polls for changes by other processes, while there are waiters.
+#: Interval of polls for changes by other processes that the log has not hinted at.
 POLL_MS = 100
 
 
@@ -102,6 +103,8 @@ class SqliteStore:
         self._work_seen = 0
         self._changed = Wake()
         self._ends = Ends(self._find_ended)
+        self._log = LogWatch(self._path, self._hint)
+        self._others_seen = 0
 
     @property
     def durability(self) -> str:
@@ -126,10 +129,12 @@ class SqliteStore:
         )
         await reading.start()
         self._writing, self._reading = writing, reading
+        self._log.start()
 
     async def close(self) -> None:
         writing, reading = self._writing, self._reading
         self._writing = self._reading = None
+        self._log.stop()
         await self._ends.close()
         # The reader goes first, so that the writer is the one to remove the log.
         if reading is not None:
@@ -141,6 +146,10 @@ class SqliteStore:
 
     def _notify(self) -> None:
         """Called on the event loop when a group of changes is durable."""
+        self._log.skip()
+        if self._writer.changes_by_others != self._others_seen:
+            self._others_seen = self._writer.changes_by_others
+            self._hint()
         count = self._writer.commits_with_work
         if count != self._work_seen:
             self._work_seen = count
@@ -148,6 +157,12 @@ class SqliteStore:
         self._changed.notify()
         ended = self._writer.ended
         self._ends.notify(ended.popleft() for _ in range(len(ended)))
+
+    def _hint(self) -> None:
+        """Called on the event loop when another process may have changed something."""
+        self._work.hint()
+        self._changed.hint()
+        self._ends.poll_soon()
 
     def _write(self, call: WriteCall) -> asyncio.Future[Any]:
         if self._writing is None:
@@ -431,6 +446,12 @@ class SqliteStore:
         self, tenant: str, name: str, at: int | str | None = None
     ) -> DeployedWorkflow | None:
         return await self._read(workflows.read_workflow, tenant, name, at)
+
+    async def delete_workflow(self, tenant: str, name: str) -> bool:
+        deleted: bool = await self._write(
+            lambda change: workflows.delete_workflow(change, tenant, name)
+        )
+        return deleted
 
     async def list_workflows(
         self, tenant: str, *, after: str = "", limit: int = 100

@@ -21,6 +21,8 @@ _READ_NAMED = statement("read_named")
 _READ_VERSIONS = statement("read_versions")
 _WRITE_NAMED = statement("write_named")
 _INSERT_VERSION = statement("insert_version")
+_DELETE_NAMED = statement("delete_named")
+_DELETE_VERSIONS = statement("delete_versions")
 _LIST_WORKFLOWS = statement("list_workflows")
 _LIST_VERSIONS = statement("list_versions")
 
@@ -61,13 +63,19 @@ def _read_versions(
 def read_workflow(
     db: apsw.Connection, tenant: str, name: str, at: int | str | None
 ) -> DeployedWorkflow | None:
-    # Versions are never removed: what is read of them later than of the tags is still right.
     named = _read_named(db, tenant, name)
     number = number_of(named, at)
     if number is None:
         return None
-    version = _read_versions(db, tenant, name, [number])[number]
-    return DeployedWorkflow(version, named.newest, named.tags)
+    version = _read_versions(db, tenant, name, [number]).get(number)
+    # None: it was deleted between the two reads.
+    return None if version is None else DeployedWorkflow(version, named.newest, named.tags)
+
+
+def delete_workflow(change: Change, tenant: str, name: str) -> bool:
+    change.db.execute(_DELETE_VERSIONS, {"tenant": tenant, "name": name})
+    change.db.execute(_DELETE_NAMED, {"tenant": tenant, "name": name})
+    return change.db.changes() > 0
 
 
 def list_workflows(

@@ -79,6 +79,8 @@ class Writer:
         #: How many commits have made something ready to be taken. It is counted after the
         #: commit, so a reader that sees it change can also see what is ready.
         self.commits_with_work = 0
+        #: How often a transaction has found that another connection has written.
+        self.changes_by_others = 0
         #: Runs that have ended, once that is committed.
         self.ended: deque[str] = deque()
         self._ended: set[str] = set()
@@ -173,6 +175,7 @@ class Writer:
         if version != self._known.data_version:
             self._known.clear()
             self._known.data_version = version
+            self.changes_by_others += 1
 
     def _roll_back(self) -> None:
         import apsw

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from minuet.errors import BlobError, LeaseLost, SecretError, StoreUnavailableError
-from minuet.nodes.context import Context, Services
+from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask
+from minuet.nodes.services import Services
 from minuet.types import Json
 from minuet.worker.failure import Examined
 from minuet.worker.isolation.messages import (

@@ -27,11 +27,12 @@ import msgspec
 from minuet.bridge.values import encode
 from minuet.errors import BlobError, HandlerError, LeaseLost, SecretError, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
-from minuet.nodes.context import Context, LlmDefaults
+from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask
 from minuet.nodes.io.client import Client
 from minuet.nodes.kept_output import KeptStream
 from minuet.nodes.masking import NO_MASK
+from minuet.nodes.services import LlmDefaults
 from minuet.types import Json
 from minuet.worker.failure import Examined, examine
 from minuet.worker.isolation import memory
@@ -51,7 +52,7 @@ from minuet.worker.isolation.messages import (
     read_frame,
 )
 from minuet.worker.isolation.places import find_task
-from minuet.worker.services import encode_step, mask_output
+from minuet.worker.services import encode_step, mask_output, outage_of
 
 #: How long after its hard limit an attempt lives at most, if the worker cannot kill it any more.
 ORPHAN_S = 10.0
@@ -200,7 +201,7 @@ class _ToWorker(logging.Handler):
 
 
 class ChildServices:
-    """What contexts ask of the worker, from another process (`nodes.context.Services`)."""
+    """What contexts ask of the worker, from another process (`nodes.services.Services`)."""
 
     def __init__(self, connection: Connection, begin: Begin) -> None:
         self._connection = connection
@@ -273,12 +274,10 @@ class ChildServices:
 
 @contextlib.contextmanager
 def _outage_of(context: Context) -> Iterator[None]:
-    """Remember an outage of the worker's store, which the handler gets to see as well."""
+    """Remember an outage of the worker's store, and that the attempt is not wanted any more."""
     try:
-        yield
-    except StoreUnavailableError as error:
-        context.outage = error
-        raise
+        with outage_of(context):
+            yield
     except LeaseLost:
         context.cancel()
         raise

@@ -23,6 +23,12 @@ ON CONFLICT (tenant, name) DO UPDATE SET newest = excluded.newest, tags = exclud
 INSERT INTO minuet.workflow_versions ({workflow_version})
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
+-- name: delete_named
+DELETE FROM minuet.workflows WHERE tenant = $1 AND name = $2 RETURNING newest;
+
+-- name: delete_versions
+DELETE FROM minuet.workflow_versions WHERE tenant = $1 AND name = $2;
+
 -- name: list_workflows
 SELECT w.newest, w.tags, {v.workflow_version}
 FROM minuet.workflows AS w

@@ -25,6 +25,18 @@ UPDATE tokens
 SET state = 'leased', lease = ?, session = ?, due_ms = ?, taken_ms = ?, delivery = delivery + 1
 WHERE id = ?;
 
+-- name: lease_tokens
+WITH new (lease, session, due_ms, taken_ms, id) AS (VALUES (?, ?, ?, ?, ?))
+UPDATE OR FAIL tokens
+SET state = 'leased',
+    lease = new.lease,
+    session = new.session,
+    due_ms = new.due_ms,
+    taken_ms = new.taken_ms,
+    delivery = delivery + 1
+FROM new
+WHERE tokens.id = new.id;
+
 -- name: still_leased
 -- What a repeated call was granted and has not lost since.
 SELECT {numbered_token}

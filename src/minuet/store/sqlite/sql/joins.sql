@@ -22,5 +22,5 @@ ON CONFLICT (run, node, scope) DO UPDATE
 SET {join_change = excluded};
 
 -- name: insert_arrival
-INSERT INTO arrivals ({arrival})
+INSERT OR FAIL INTO arrivals ({arrival})
 VALUES ({? arrival});

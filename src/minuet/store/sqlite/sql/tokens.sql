@@ -26,12 +26,12 @@ SELECT count(*) FROM tokens WHERE tenant = ? AND slot = ? AND slot <> '' AND lan
 SELECT coalesce(max(id), 0) FROM tokens;
 
 -- name: insert_token
-INSERT INTO tokens ({numbered_token})
+INSERT OR FAIL INTO tokens ({numbered_token})
 VALUES ({? numbered_token});
 
 -- name: begin_token
 -- The same of a token that begins: it has its defaults in most columns.
-INSERT INTO tokens ({numbered_token})
+INSERT OR FAIL INTO tokens ({numbered_token})
 VALUES ({begun_values});
 
 -- name: update_token
@@ -44,6 +44,13 @@ WHERE id = ?;
 UPDATE tokens
 SET state = 'done', outcome = ?, due_ms = NULL, event = ?
 WHERE id = ?;
+
+-- name: settle_tokens
+WITH new (outcome, event, id) AS (VALUES (?, ?, ?))
+UPDATE OR FAIL tokens
+SET state = 'done', outcome = new.outcome, due_ms = NULL, event = new.event
+FROM new
+WHERE tokens.id = new.id;
 
 -- name: repair_token
 UPDATE tokens

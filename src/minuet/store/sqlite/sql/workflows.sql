@@ -17,6 +17,12 @@ ON CONFLICT (tenant, name) DO UPDATE SET newest = excluded.newest, tags = exclud
 INSERT INTO workflow_versions ({workflow_version})
 VALUES ({? workflow_version});
 
+-- name: delete_named
+DELETE FROM workflows WHERE tenant = :tenant AND name = :name;
+
+-- name: delete_versions
+DELETE FROM workflow_versions WHERE tenant = :tenant AND name = :name;
+
 -- name: list_workflows
 SELECT w.newest, w.tags, {v.workflow_version}
 FROM workflows AS w

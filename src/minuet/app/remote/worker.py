@@ -1,14 +1,4 @@
-"""Workers that speak HTTP: written in any language, without a library.
-
-For each of them, this process runs a worker of its own whose handlers do nothing but wait: the task
-is handed to the remote worker, and what it sends back is what the handler returns or raises. So
-leases, templates, retries, timeouts and routing are those of every other worker. Nodes that need no
-handler are run here, so that a fleet of remote workers alone completes runs.
-
-A task is taken from the store only while the remote worker asks for one. A remote worker that is
-silent for as long as a lease counts as dead: its worker here ends without a word, and its leases
-run out, as those of any worker that dies.
-"""
+"""One remote worker, and the worker here that stands for it."""
 
 from __future__ import annotations
 
@@ -17,14 +7,12 @@ import contextlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-import msgspec
+from typing import Any
 
 from minuet.app.options import to_ms
+from minuet.app.remote.tasks import Exchanged, RemoteTask, Settlement, TaskResult
 from minuet.app.tenant import Tenant
-from minuet.errors import InputError, LeaseLost, SessionError
-from minuet.nodes.catalog import NODE_TYPES
+from minuet.errors import LeaseLost, SessionError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import REGISTERED, Handlers, Task
 from minuet.nodes.spec import Call, NodeType
@@ -32,12 +20,8 @@ from minuet.store.exchange import Result
 from minuet.store.records import Key
 from minuet.telemetry.observer import TRACEPARENT, Tracer
 from minuet.types import TYPE_QUEUE, Json
-from minuet.worker.failure import Examined, ReportedError, Verdict
+from minuet.worker.failure import ReportedError
 from minuet.worker.identity import Identity
-from minuet.worker.trace import clean
-
-if TYPE_CHECKING:
-    from minuet.app.app import Facade
 
 #: How long an exchange waits until the store has what was handed in. What is not settled then is
 #: not in the answer, and is to be sent again.
@@ -52,78 +36,6 @@ REMEMBERED_MAX = 1_000
 
 #: Nodes that need no handler and nothing from outside: run in this process.
 HERE = ("wait", "human", "task:input", "task:output")
-
-#: Characters of the type of an error.
-TYPE_MAX = 100
-
-Settlement: TypeAlias = Literal["applied", "duplicate", "stale"]
-
-
-class TaskResult(msgspec.Struct, frozen=True):
-    """What a remote worker says became of a task."""
-
-    task: str
-    result: Any = None
-    error: Examined | None = None
-    #: Given back, as if it had never been taken.
-    released: bool = False
-
-
-class Exchanged(msgspec.Struct, frozen=True):
-    """The answer to an exchange."""
-
-    tasks: list[dict[str, Json]] = []
-    settled: list[dict[str, Json]] = []
-    #: Tasks to stop working on.
-    revoked: list[str] = []
-    #: It gets nothing more: finish, and end.
-    draining: bool = False
-
-
-class RemoteTask:
-    """A task in the hands of a remote worker, or on its way there."""
-
-    def __init__(
-        self,
-        id: str,
-        handler: str,
-        config: Mapping[str, Json],
-        context: Context,
-        traceparent: str | None,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.id = id
-        self.handler = handler
-        self.config = config
-        self.context = context
-        #: Its place in a trace.
-        self.traceparent = traceparent
-        self.key: Key = (context.run_id, context.token_node, context.scope_text)
-        self.lease = context.lease_id
-        #: What the remote worker has sent.
-        self.answer: asyncio.Future[TaskResult] = loop.create_future()
-        #: What the store has said to it.
-        self.settled: asyncio.Future[Settlement] = loop.create_future()
-        #: When the remote worker has last named it.
-        self.named_at = loop.time()
-
-    def shape(self, lease_ms: int) -> dict[str, Json]:
-        """What the remote worker gets."""
-        context = self.context
-        return {
-            "task": self.id,
-            "run_id": context.run_id,
-            "node_id": context.node_id,
-            "scope": list(context.scope),
-            "handler": self.handler,
-            "config": dict(self.config),
-            "inputs": dict(context.inputs),
-            "input": context.input,
-            "attempt": context.attempt,
-            "idempotency_key": context.idempotency_key,
-            "lease_ms": lease_ms,
-            "traceparent": self.traceparent,
-        }
 
 
 class RemoteWorker:
@@ -453,89 +365,3 @@ class RemoteWorker:
         self._watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._working
-
-
-class RemoteWorkers:
-    """The remote workers that this process stands for."""
-
-    def __init__(self) -> None:
-        self._workers: dict[str, RemoteWorker] = {}
-
-    def __len__(self) -> int:
-        self._forget()
-        return len(self._workers)
-
-    def register(
-        self,
-        facade: Facade,
-        *,
-        name: str,
-        host: str,
-        executors: Sequence[str],
-        queues: Sequence[str],
-        capabilities: dict[str, Any],
-        concurrency: int,
-        retries: Mapping[str, int] | None = None,
-        key: str = "",
-    ) -> RemoteWorker:
-        """Stand for a remote worker from now on."""
-        ours = sorted({one for one in executors if one.removeprefix(TYPE_QUEUE) in NODE_TYPES})
-        if ours:
-            problem = f"executors: {', '.join(ours)} comes with Minuet, and runs in its workers"
-            raise InputError([problem], argument="executors")
-        self._forget()
-        identity = Identity(name or host, capabilities, (), host, 0, "http")
-        made = RemoteWorker(
-            facade._tenant,
-            identity=identity,
-            executors=executors,
-            queues=queues,
-            concurrency=concurrency,
-            key=key,
-            retries=retries or {},
-        )
-        self._workers[made.id] = made
-        return made
-
-    def _forget(self) -> None:
-        self._workers = {id: one for id, one in self._workers.items() if not one.is_over}
-
-    def get(self, id: str) -> RemoteWorker | None:
-        """The remote worker of this id; None: this process does not stand for it (any more)."""
-        found = self._workers.get(id)
-        return None if found is None or found.is_over else found
-
-    async def remove(self, id: str) -> bool:
-        """End a remote worker; False: there is none of this id."""
-        found = self.get(id)
-        if found is None:
-            return False
-        await found.end()
-        self._forget()
-        return True
-
-    async def end(self) -> None:
-        """End all of them."""
-        await asyncio.gather(*(one.end() for one in self._workers.values()))
-
-
-def reported(
-    kind: str,
-    message: str,
-    *,
-    retryable: bool,
-    code: str = "handler_raised",
-    verdict: Verdict | None = None,
-    names: Sequence[str] = (),
-    codes: Sequence[str] = (),
-    traceback: Sequence[Any] = (),
-    after_ms: int | None = None,
-) -> Examined:
-    """An error that a remote worker reports. One that knows no more says whether another attempt
-    may help; Minuet's own worker says what the retry policy of a node asks for."""
-    name = clean(kind[:TYPE_MAX]) or "Error"
-    record: dict[str, Any] = {"code": code, "type": name, "message": clean(message)}
-    if traceback:
-        record["traceback"] = list(traceback)
-    chosen: Verdict = ("passing" if retryable else "final") if verdict is None else verdict
-    return Examined(record, chosen, (name, "Exception", *names), (code, *codes), after_ms)
