@@ -38,7 +38,7 @@ export const EditorGraph = memo((props: EditorGraphProps) => (
 /** The graph of the text. It changes when the text does; what is done here changes the text. */
 function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConnect, onAdd }: EditorGraphProps) {
   const flow = useReactFlow();
-  const { nodes, edges, size } = useMemo(() => toFlow(graph), [graph]);
+  const { nodes, edges } = useMemo(() => toFlow(graph), [graph]);
   const context = useMemo(() => ({ chosen, problems, statuses, onChoose }), [chosen, problems, statuses, onChoose]);
   const [over, setOver] = useState(false);
   const box = useRef<HTMLDivElement>(null);
@@ -50,16 +50,14 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
     const { chosen: id, count } = about.current;
     void flow.fitView({ padding: 0.12, minZoom: 0.3, maxZoom: 1, ...(id && count > 60 && flow.getNode(id) ? { nodes: [{ id }], maxZoom: 0.8 } : {}) });
   }, [flow]);
-  // It stays where it is while somebody types; more or fewer nodes are brought into sight, and so are edges that the server has found.
-  const shown = useRef(0);
+  // It stays where it is while somebody types; more or fewer nodes are brought into sight, and so are the first edges that the server finds.
+  const wasChecked = useRef(false);
+  wasChecked.current ||= isCurrent && edges.length > 0;
+  const { current: isChecked } = wasChecked;
   useEffect(() => {
-    if (isMoved.current && shown.current === graph.nodes.length) return;
-    const frame = requestAnimationFrame(() => {
-      shown.current = graph.nodes.length;
-      fit();
-    });
+    const frame = requestAnimationFrame(fit);
     return () => cancelAnimationFrame(frame);
-  }, [graph.nodes.length, size, fit]);
+  }, [graph.nodes.length, isChecked, fit]);
   useEffect(() => {
     const observer = new ResizeObserver(() => isMoved.current || fit());
     observer.observe(box.current!);
@@ -114,13 +112,12 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   );
 }
 
-function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[]; size: string } {
+function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[] } {
   const layout = layOut({
     nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
     edges: graph.edges.map(({ from, to, role }) => ({ from, to, back: role === "back" })),
   });
   return {
-    size: `${layout.width} ${layout.height}`,
     nodes: graph.nodes.map((node) => ({ id: node.id, type: "written", position: layout.nodes.get(node.id)!, width: WIDTH, height: HEIGHT, data: { node } })),
     edges: graph.edges.map(({ from, to, role }) => ({
       id: `${from} → ${to}`,
