@@ -15,6 +15,7 @@ from tools.page import build_page, install
 from .. import chosen
 from ..api.conftest import Serve, serve
 from ..scenario.conftest import STORES
+from . import handlers
 
 __all__ = ["Serve", "serve"]
 
@@ -57,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store of its own for the test."""
     return STORES[request.param](tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def closed_gates() -> None:
+    """What another test has opened is closed."""
+    handlers.GATES.clear()
 
 
 @pytest.fixture(scope="session")

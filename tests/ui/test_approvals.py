@@ -74,13 +74,14 @@ async def be(page: Page, name: str) -> None:
     await page.get_by_role("button", name="That’s me").click()
 
 
-@pytest.mark.shows("Z-04")
+@pytest.mark.shows("M-24", "Z-04")
 async def test_an_approval_is_decided_with_its_form(
     serve: Serve, rough_page: Page, store_url: str
 ) -> None:
     page = rough_page
     async with serve(store_url) as site:
-        id = await ask(site, approvers=["ada"], form=FORM, timeout_hours=2)
+        link = "https://review.example/7"
+        id = await ask(site, approvers=["ada"], form=FORM, timeout_hours=2, approval_ui_url=link)
         await ask(site, title="Something for Bob", approvers=["bob"])
         await page.goto(f"{site.url}/ui/approvals?show=all")
         await page.get_by_role("button", name="Pay 7 EUR?").click()
@@ -88,6 +89,8 @@ async def test_an_approval_is_decided_with_its_form(
         await be(page, "ada")
         await expect(view.get_by_text("<b>Ann</b>")).to_be_visible()
         await expect(view.get_by_text("it counts as not approved")).to_be_visible()
+
+        await expect(view.get_by_role("link", name=link)).to_have_attribute("href", link)
 
         # What a decision leads to is lit before it is made.
         drawn = {name: view.locator(".mini-node", has_text=name) for name in ("pay", "refuse")}

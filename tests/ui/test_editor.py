@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from ..api.conftest import Serve
@@ -25,6 +26,20 @@ nodes:
 
 def field(page: Page) -> Locator:
     return page.get_by_label("Document", exact=True)
+
+
+@pytest.mark.shows("H-19")
+async def test_the_palette_has_what_node_types_say_about_themselves(
+    serve: Serve, page: Page
+) -> None:
+    async with serve(handlers=handlers) as site:
+        await page.goto(f"{site.url}/ui/editor")
+        types = (await site.get("/node-types"))["items"]
+        for one in types:
+            choice = page.locator(f'.node-choice:has(:text-is("{one["display_name"]}"))')
+            await expect(choice).to_have_attribute("title", one["summary"])
+
+    assert {"human", "wait", "workflow"} <= {one["name"] for one in types}
 
 
 async def test_a_workflow_is_written_tried_and_deployed(

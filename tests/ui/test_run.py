@@ -212,7 +212,6 @@ async def test_what_is_inside_a_node_is_seen_in_the_graph(
     serve: Serve, page: Page, store_url: str
 ) -> None:
     """Items that have not begun count too; a child run is drawn where it was started."""
-    handlers.GATES.pop("inside", None)
     async with serve(store_url, handlers) as site:
         await site.post("/workflows", {"document": PART}, 201)
         run = await site.start(WHOLE, list(range(30)))

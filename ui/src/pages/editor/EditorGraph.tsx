@@ -1,4 +1,4 @@
-import { Controls, Handle, MiniMap, Position, ReactFlow, useReactFlow, ReactFlowProvider, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import { Controls, Handle, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
 import { Icon } from "../../components/index.ts";
@@ -50,14 +50,16 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
     const { chosen: id, count } = about.current;
     void flow.fitView({ padding: 0.12, minZoom: 0.3, maxZoom: 1, ...(id && count > 60 && flow.getNode(id) ? { nodes: [{ id }], maxZoom: 0.8 } : {}) });
   }, [flow]);
-  // It stays where it is while somebody types; more or fewer nodes are brought into sight.
+  // It stays where it is while somebody types; more or fewer nodes are brought into sight, and so are the first edges that the server finds.
+  const wasChecked = useRef(false);
+  wasChecked.current ||= isCurrent && edges.length > 0;
+  const { current: isChecked } = wasChecked;
   useEffect(() => {
     const frame = requestAnimationFrame(fit);
     return () => cancelAnimationFrame(frame);
-  }, [graph.nodes.length, fit]);
+  }, [graph.nodes.length, isChecked, fit]);
   useEffect(() => {
-    // In the next frame, when the graph knows its new size.
-    const observer = new ResizeObserver(() => isMoved.current || requestAnimationFrame(fit));
+    const observer = new ResizeObserver(() => isMoved.current || fit());
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, [fit]);
