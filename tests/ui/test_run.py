@@ -109,6 +109,7 @@ async def test_a_run_explains_itself_and_is_repaired(
 
         # Pause and resume.
         await page.get_by_role("button", name="Pause", exact=True).first.click()
+        await expect(side.locator(".consequences")).to_be_visible()
         await side.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.locator(".page-head .status")).to_have_text("Paused")
         await page.get_by_role("button", name="Resume", exact=True).first.click()
