@@ -324,7 +324,8 @@ class Functions:
         key, epoch = (run, *place), (state.generation, attempt)
         replayed = self._replay(key, entries, epoch, arguments)
         yield from replayed.problems
-        yield from self._left(key, replayed, history[-1][1])
+        is_newest = len(history) == len(self._model.events(run))
+        yield from self._left(key, replayed, None if is_newest else history[-1][1])
         if isinstance(event, NodeWaiting):
             yield from self._waits(key, replayed, event, decode_backoffs(run, steps, epoch))
         else:
@@ -354,9 +355,9 @@ class Functions:
             elif msgspec.json.decode(received.data) != msgspec.json.decode(entry.output):
                 yield f"{entry.key} received other data than was sent"
 
-    def _left(self, key: Key, replayed: Replayed, at_ms: int) -> Iterator[str]:
+    def _left(self, key: Key, replayed: Replayed, at_ms: int | None) -> Iterator[str]:
         """No child run goes on that the function does not wait for. After a failover, a history is
-        looked at again: then there are child runs that were started later."""
+        looked at again from its start: of what was before `at_ms`, those that were there."""
         waits = {} if replayed.is_over else replayed.waiting
         awaited = {call.number for call in waits.values() if call.kind == "child"}
         for number in count(1):
@@ -364,7 +365,7 @@ class Functions:
             if child is None:
                 return
             # A client can retry one that was cancelled.
-            is_later = child.created_ms > at_ms
+            is_later = at_ms is not None and child.created_ms > at_ms
             if child.generation == 1 and number not in awaited and not is_later:
                 if child.status not in TERMINAL:
                     yield f"it no longer waits for its child run {child.run}, which is open"
