@@ -155,9 +155,9 @@ def _with_items(
 
 
 class _Count(msgspec.Struct):
-    """What is of interest here in the output of a list (`Listed`)."""
+    """What is of interest here in the output of a list (`Listed`); none if there could be none."""
 
-    count: int
+    count: int = 0
 
 
 _read_count = msgspec.json.Decoder(_Count).decode
