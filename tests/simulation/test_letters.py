@@ -14,7 +14,7 @@ from minuet.simulation.run import simulate
 @pytest.mark.shows("J-18", "J-21", "J-22")
 def test_dead_letters_are_dealt_with_once_under_faults() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(85):
+    for seed in range(95):
         outcome = simulate(Config(seed, letters=True))
         assert outcome.broken is None, f"seed {seed}: {outcome.broken}"
         seen.update(outcome.coverage)
