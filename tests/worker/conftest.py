@@ -13,12 +13,13 @@ __all__ = ["scene", "store_url"]
 
 HERE = Path(__file__).parent
 
-#: About handlers and calls, what they are given, and what becomes of what they return and raise.
+#: About handlers and calls, what they are given, and what becomes of what they return and raise;
+#: and about what is handed in together.
 #: A store sees none of this but bytes. One without a file, one with a file and one with rules in
 #: another language are enough.
 OF_THE_WORKER = {
     *("test_calls", "test_context", "test_http", "test_io_types", "test_llm", "test_names"),
-    *("test_node_types", "test_retries", "test_tracebacks", "test_values"),
+    *("test_node_types", "test_retries", "test_sharing", "test_tracebacks", "test_values"),
 }
 ENOUGH = {"memory", "sqlite", "redis"}
 
