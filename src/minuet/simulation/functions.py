@@ -357,7 +357,8 @@ class Functions:
 
     def _left(self, key: Key, replayed: Replayed, at_ms: int | None) -> Iterator[str]:
         """No child run goes on that the function does not wait for. After a failover, a history is
-        looked at again from its start: of what was before `at_ms`, those that were there."""
+        read again from its start; `at_ms` is then the time of the event that was reached, and child
+        runs that were started later do not count."""
         waits = {} if replayed.is_over else replayed.waiting
         awaited = {call.number for call in waits.values() if call.kind == "child"}
         for number in count(1):

@@ -23,8 +23,8 @@ SHARE = 6
 #: or the next small run, comes about one exchange later.
 GIVE_WAY_S = 0.1
 
-#: For how long a run is no small one after it had many items: no hop of it is held up. Its first
-#: and last nodes are few, and so is what it finishes while results are kept back.
+#: For how long a run counts as large after it had many items. Its first and last nodes are few,
+#: and so is what it finishes while results are kept back: other runs need not give way to these.
 LARGE_S = 1.0
 
 Finished = list[tuple[Assignment, Item]]
