@@ -61,8 +61,8 @@ def add_workflows(commands: Commands[Parser]) -> None:
         "workflows:delete",
         "delete a workflow with all its versions",
         "Delete a workflow with all its versions and tags, so that its name can be used again,\n"
-        "from version 1 on. Its runs stay and go on: they keep their plans. A workflow that starts\n"
-        "it as a child fails until the name is deployed again.",
+        "from version 1 on. Its runs stay and go on: they keep their plans. A workflow that\n"
+        "starts it as a child fails until the name is deployed again.",
     )
     parser.add_argument("name", metavar="NAME", help="the name of the workflow")
     add_place(parser)
