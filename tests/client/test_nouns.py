@@ -285,6 +285,11 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         assert await client.workflows.get("double@live") == tagged
         await app.workflows.deploy({**DOUBLE, "name": "gone"})
         assert (await client.workflows.delete("gone")).newest == 1
+        text = "# Ours.\nname: written\nnodes: [{id: a, type: noop}]\n"
+        assert (await client.workflows.deploy(text)).source == text
+        again = await client.workflows.deploy(text.replace("Ours", "Mine"))
+        assert (again.is_new, again.source_changed) == (False, True)
+        assert (await app.workflows.delete("written")).source == again.source
         assert [one.name for one in await app.workflows.list()] == ["double"]
         assert (await client.run("double@live", {"n": 2}, timeout=60)).output == {"double": 4}
         started = await client.start_many("double", [{"n": n} for n in range(5)])
