@@ -59,7 +59,8 @@ function follow(): void {
         const known = items.find((one) => one.id === current.get()?.id);
         if (!known) return;
         current.set(known);
-        if (known.state === "running") follow();
+        // Another server goes on with what was interrupted.
+        if (known.state === "running" || known.state === "interrupted") follow();
       },
       () => follow(),
     );
