@@ -46,6 +46,7 @@ from minuet.errors import (
     InputError,
     KeyNotFoundError,
     NodeNotFoundError,
+    RedriveNotFoundError,
     NotOpenError,
     RunConflictError,
     RunFailed,
@@ -252,6 +253,12 @@ async def test_dead_letters_are_looked_at_edited_retried_and_discarded() -> None
         assert discarded == await theirs.get(second.id)
         with pytest.raises(RunConflictError, match="no pending dead letter"):
             await letters.discard(second.id)
+        made = await site.post("/dlq/redrives", {"ids": [second.id], "by": "ann"}, 201)
+        stopped = await letters.stop_redrive(made["id"])
+        assert (stopped.id, stopped.by, stopped.total) == (made["id"], "ann", 1)
+        assert [one.id for one in await letters.redrives()] == [stopped.id]
+        shown = shapes.redrive(stopped)
+        assert shown.keys() == shapes.redrive((await theirs.redrives())[0]).keys()
 
 
 async def test_approvals_are_listed_and_decided() -> None:
@@ -325,6 +332,8 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         (WorkflowNotFoundError, lambda it: it.start("nowhere")),
         (WorkflowNotFoundError, lambda it: it.workflows.get("double@7")),
         (DeadLetterNotFoundError, lambda it: it.dead_letters.show("abc.1")),
+        (RedriveNotFoundError, lambda it: it.dead_letters.stop_redrive("nothing")),
+        (RedriveNotFoundError, lambda it: it.dead_letters.stop_redrive("")),
         (RunTimeoutError, lambda it: it.runs.wait(it.latest, timeout=0.01)),
         (NodeNotFoundError, lambda it: it.runs.explain(it.latest, "nothing")),
         (RunConflictError, lambda it: it.runs.retry(it.latest)),
