@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from minuet.app.app import App
@@ -32,7 +33,7 @@ async def ended(site: Site) -> dict[str, Any]:
 
     async def is_over() -> bool:
         found.update((await site.get("/dlq/redrives"))["items"][0])
-        return bool(found["state"] != "running")
+        return found["state"] in ("done", "stopped")
 
     await until(site.app.store, is_over)
     return found
@@ -109,7 +110,7 @@ async def test_the_next_server_goes_on_at_once_with_what_a_stopped_one_has_left(
     async with App(store, worker=False) as app:
         (left,) = await app.dead_letters.redrives()
     async with serve(store) as site:
-        done = await ended_at(site, "done")
+        done = await ended(site)
         generations = [(await site.get(f"/runs/{run}"))["generation"] for run in runs]
 
     assert (left.state, left.retried, left.owner) == ("interrupted", 1, "")
@@ -130,7 +131,7 @@ async def test_a_server_that_was_silent_leaves_the_redrive_to_the_one_that_has_g
             await other.look()
             clock.advance(SILENT_MS)
             (second,) = await site.app.dead_letters.redrives()
-        done = await ended_at(site, "done")
+        done = await ended(site)
         # The first server sees at its next note that it is not its own any more.
         working = site.api.shared.redriver._working
         while working:
@@ -203,13 +204,18 @@ async def test_a_redrive_keeps_its_ids_and_the_oldest_that_are_over_are_forgotte
         assert listed == [*(f"r{number:03d}" for number in range(KEPT_MAX + 2, 2, -1)), "r000"]
 
 
-async def ended_at(site: Site, state: str) -> dict[str, Any]:
-    """The newest redrive, once it is in this state."""
-    found: dict[str, Any] = {}
+async def test_a_redrive_whose_ids_are_lost_is_stopped() -> None:
+    async with App("memory://", worker=False) as app:
+        left = msgspec.structs.replace(made(total=2), owner="")
+        await put_redrive(app.store, "default", left, ["gone.1"])
+        redriver = Redriver(app)
+        await redriver.look()
 
-    async def is_there() -> bool:
-        found.update((await site.get("/dlq/redrives"))["items"][0])
-        return bool(found["state"] == state)
+        async def is_over() -> bool:
+            return [one.state for one in await app.dead_letters.redrives()] == ["stopped"]
 
-    await until(site.app.store, is_there)
-    return found
+        await until(app.store, is_over)
+        await redriver.close()
+        (found,) = await app.dead_letters.redrives()
+
+    assert (found.retried, found.refused) == (0, 0)

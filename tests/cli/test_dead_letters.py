@@ -149,6 +149,7 @@ def test_redrives_are_listed_and_stopped(folder: Any, minuet: Any) -> None:
             )
             await put_redrive(app.store, app.tenant, left, ["a.1", "b.1", "c.1"])
 
+    fail(folder, minuet)
     assert minuet("dlq", "redrives").out == "No server has retried dead letters at a pace.\n"
     asyncio.run(prepare())
 
@@ -159,7 +160,7 @@ def test_redrives_are_listed_and_stopped(folder: Any, minuet: Any) -> None:
 
     words = listed.out.splitlines()[1].split()
     assert words[:7] == ["first", "interrupted", "1", "of", "3", "0", "0.5/s"]
-    assert words[8:] == ["ada", "task:charge"]
+    assert words[-2:] == ["ada", "task:charge"]
     assert listed.err == "Stop one with: minuet dlq stop first\n"
     assert (stopped.code, stopped.out) == (0, "first: stopped, 1 of 3 passed\n")
     assert [(one["id"], one["state"], one["retried"]) for one in again] == [("first", "stopped", 1)]

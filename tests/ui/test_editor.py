@@ -141,9 +141,8 @@ async def test_a_workflow_is_written_tried_and_deployed(
         assert "# What the shop does." in draft
         changed = draft.replace("# by card", "# by card or cash")
         await text.fill(changed)
-        await expect(state).to_have_text("Valid")
-        await page.keyboard.press("Control+s")
-        await page.keyboard.press("Control+Enter")
+        await page.get_by_role("button", name="Deploy…").click()
+        await page.get_by_label("What has changed").press("Enter")
         await expect(page.get_by_text("its text is replaced")).to_be_visible()
         await page.evaluate("localStorage.clear()")
         await page.reload()

@@ -170,12 +170,18 @@ class _Work:
                     await asyncio.sleep(PAUSE_S)
         except _NotOurs:
             pass
+        except MinuetError as error:
+            # Whoever finds it silent tries again.
+            _log.warning("the redrive %s cannot go on: %s", self._redrive.id, error)
         except asyncio.CancelledError:
             with contextlib.suppress(MinuetError, _NotOurs):
                 await self._note(owner="")
             raise
 
     async def _go_through(self, ids: Sequence[str], in_doubt: bool) -> RedriveState:
+        if len(ids) != self._redrive.total:
+            _log.warning("the redrive %s cannot go on: ids of it are lost", self._redrive.id)
+            return "stopped"
         for id in ids[self._redrive.passed :]:
             if in_doubt and await self._was_retried(id):
                 self._count(id, "")
@@ -184,8 +190,7 @@ class _Work:
             if not await self._await_turn():
                 return "stopped"
             self._count(id, await self._retry(id))
-        # If its ids were lost, nobody can go on.
-        return "done" if self._redrive.passed == self._redrive.total else "interrupted"
+        return "done"
 
     async def _await_turn(self) -> bool:
         """Wait until the next one may be retried; whether it is still wanted."""
