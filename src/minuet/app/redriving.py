@@ -3,7 +3,7 @@
 One server works on a redrive, its *owner*, and writes how far it is about once a second, by
 compare-and-set: a server that has lost a redrive notices it then, and leaves it. A redrive whose
 cell has not changed for `SILENT_MS`, by the clock of the one who looks, has lost its server. One
-that is stopped gives its redrives up, and another one goes on at once.
+that is stopped gives its redrives up, and another one goes on when it looks next.
 
 A dead letter is retried once: the store refuses one that is not pending any more.
 What the former owner did after its last word is in doubt. It went through the list in order, so
@@ -171,7 +171,7 @@ class _Work:
         except _NotOurs:
             pass
         except MinuetError as error:
-            # Whoever finds it silent tries again.
+            # The server that finds it silent tries again.
             _log.warning("the redrive %s cannot go on: %s", self._redrive.id, error)
         except asyncio.CancelledError:
             with contextlib.suppress(MinuetError, _NotOurs):
