@@ -260,6 +260,8 @@ class SyncDeadLetters(Twin):
     retry = iterating(DeadLetters.retry)
     edit = blocking(DeadLetters.edit)
     discard = blocking(DeadLetters.discard)
+    redrives = blocking(DeadLetters.redrives)
+    stop_redrive = blocking(DeadLetters.stop_redrive)
 
 
 class SyncRetention(Twin):
