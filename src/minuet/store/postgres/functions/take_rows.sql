@@ -67,7 +67,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT
                 t.ctid AS place, t.due_ms, t.run, t.node, t.scope,
-                -- Whether it may need more than one output, or one that has to be searched.
+                -- Whether it may need more than one output, or one that is large or has to be searched.
                 t.reads IS NOT NULL OR t.cursor > 0 OR (t.source_event = 0 AND t.hop > 0) AS is_heavy
             FROM minuet.tokens AS t
             WHERE {free_tokens}
@@ -77,10 +77,8 @@ BEGIN
         CONTINUE WHEN v_places IS NULL;
         v_picked := cardinality(v_places);
         v_fits := '{}';
-        -- As many outputs, one for each token, fit in any case.
-        IF NOT v_heavy AND v_picked > 256 THEN
-            v_heavy := minuet.bytes_of(v_places) > {light_bytes_max};
-        END IF;
+        -- As many small outputs, one for each token, fit in any case.
+        v_heavy := v_heavy OR v_picked > {light_tokens_max};
         IF v_heavy THEN
             SELECT f.o_fits, f.o_left INTO v_fits, v_left
             FROM minuet.fit_rows(v_places, v_left, v_first) AS f;
