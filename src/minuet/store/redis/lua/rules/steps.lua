@@ -15,9 +15,14 @@ function record_step(tenant, new)
   local token, run = load_token(new[STEP_RUN], node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_LEASE] ~= new[STEP_LEASE] then return LOST end
   if token[T_STATE] ~= 'leased' and not is_open(token) then return LOST end
-  local field = F_STEP .. node .. '\0' .. scope .. '\0' .. new[STEP_NAME]
+  local prefix = F_STEP .. node .. '\0' .. scope .. '\0'
   local recorded = run.recorded or {}
   run.recorded = recorded
+  if new[STEP_AFTER] ~= '' then
+    local after = prefix .. new[STEP_AFTER]
+    if not recorded[after] and call('HEXISTS', run[R_KEY], after) == 0 then return LOST end
+  end
+  local field = prefix .. new[STEP_NAME]
   local known = recorded[field] or call('HGET', run[R_KEY], field)
   if known then return known end
   if signal ~= 0 and not receive_in_step(run, token, signal) then return GONE end
