@@ -35,9 +35,12 @@ BEGIN
         WHERE q.place = 0;
     END IF;
     FOR v_take IN 1 .. cardinality(p_limits) LOOP
+        -- Those that have something: mostly it is one, and need not be counted.
         SELECT array_agg(q.queue) INTO v_queues
         FROM unnest(p_places, p_queues) AS q (place, queue)
+        CROSS JOIN LATERAL (SELECT FROM minuet.tokens AS t WHERE {free_tokens} LIMIT 1) AS l
         WHERE q.place = v_take;
+        CONTINUE WHEN v_queues IS NULL;
         v_quotas := ARRAY[p_limits[v_take]];
         IF cardinality(v_queues) > 1 THEN
             -- How many of each queue are among the oldest: then only those have to be locked.
