@@ -104,21 +104,24 @@ BEGIN
         )
         SELECT
             {l.granted_token}, p_now, l.place,
-            -- Not a join: that might scan all events of the run. Once is enough for
-            -- tokens of the same source.
-            CASE WHEN l.outputs IS NULL AND l.source_event > 0
-                AND (lag(l.run) OVER w, lag(l.source_event) OVER w)
-                    IS DISTINCT FROM (l.run, l.source_event)
-            THEN (
+            -- Not a join: that might scan all events of the run.
+            CASE WHEN l.is_new_source AND l.outputs IS NULL AND l.source_event > 0 THEN (
                 SELECT e.data FROM minuet.events AS e
                 WHERE e.run_id = r.id AND e.seq = l.source_event
             ) END,
             l.outputs, coalesce(l.oversize, 0), r.id, {r.granted_run},
-            -- It may be large: once is enough for tokens of the same run.
-            CASE WHEN lag(l.run) OVER w IS DISTINCT FROM l.run THEN r.input END
-        FROM leased AS l
+            CASE WHEN l.is_new_run THEN r.input END
+        FROM (
+            -- Inputs and outputs may be large: once is enough for tokens of the same run or source.
+            -- Found before runs are joined, because rows are copied for this.
+            SELECT *,
+                lag(run) OVER w IS DISTINCT FROM run AS is_new_run,
+                (lag(run) OVER w, lag(source_event) OVER w)
+                    IS DISTINCT FROM (run, source_event) AS is_new_source
+            FROM leased
+            WINDOW w AS (ORDER BY n)
+        ) AS l
         JOIN minuet.runs AS r ON r.run = l.run
-        WINDOW w AS (ORDER BY l.n)
         ORDER BY l.n;
         IF v_heavy THEN
             RETURN QUERY SELECT * FROM minuet.data_rows(v_fits);
