@@ -17,7 +17,7 @@ from minuet.store.exchange import NewStep, Refusal, Swept
 from minuet.store.families import awaited_children
 from minuet.store.postgres.blobs import put_shared_blob
 from minuet.store.postgres.database import Link
-from minuet.store.postgres.rows import Rows, columns_of, run_of, run_row, token_row
+from minuet.store.postgres.rows import Rows, columns_of, run_of, run_row, token_rows
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
@@ -308,9 +308,7 @@ async def put_run(
         rows.take_slots(emptied)
         step.promote_waiters()
     # Written unchanged, not as new tokens.
-    await link.run(
-        _INSERT_WHOLE_TOKENS, [token_row(step, step.tokens[key]) for key in step.new_tokens]
-    )
+    await link.run(_INSERT_WHOLE_TOKENS, token_rows(step))
     step.changed_tokens -= step.new_tokens
     step.new_tokens = set()
     await write_only(link, rows, step)

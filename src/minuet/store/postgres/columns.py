@@ -24,9 +24,13 @@ DIALECT = Dialect(has_bytes_for_free_text=True)
 #: The key of a token, an arrival or a join.
 KEY = ("run", "node", "scope")
 
-#: The event with the output of a token's source, so that a take finds it at once. It is not a field
-#: of the record.
+#: The event with the output of a token's source, so that a take finds it at once; 0 if it is not
+#: known to be small. It is not a field of the record.
 _SOURCE_EVENT = "source_event"
+
+#: The largest event that tokens name as the one with their source's output. What is larger is found
+#: by the source, and counted.
+SMALL_BYTES_MAX = 16 * 1024
 
 #: What every token has at its default when it begins.
 _BEGINS_WITH = (
@@ -103,9 +107,8 @@ PLAIN_LISTS = {
 TEXTS: dict[str, tuple[str, ...]] = {
     "reply_bytes_max": (str(REPLY_BYTES_MAX),),
     "input_bytes_max": (str(INPUT_BYTES_MAX),),
-    # Outputs that have no more bytes than this need not be counted one by one: an answer has room
-    # for many times as much.
-    "light_bytes_max": (str(1024 * 1024),),
+    # How many outputs of at most `SMALL_BYTES_MAX` fit into an answer without being counted.
+    "light_tokens_max": (str(REPLY_BYTES_MAX // SMALL_BYTES_MAX),),
     # Which tokens may be taken from a queue, and in what order: `take_rows` counts them before it
     # locks them.
     "free_tokens": (

@@ -19,8 +19,7 @@ _FOLDER = Path(__file__).parent / "functions"
 
 #: In the order in which they need each other.
 _FILES = (
-    *("types", "slots_of", "load_rows", "reads_of", "bytes_of"),
-    *("outputs_of", "fit_rows", "data_rows"),
+    *("types", "slots_of", "load_rows", "reads_of", "outputs_of", "fit_rows", "data_rows"),
     *("take_rows", "leased_rows", "write_rows", "settle_rows", "record_rows"),
 )
 

@@ -10,7 +10,7 @@ import msgspec
 from minuet.store.exchange import Done, Exchange, NewStep
 from minuet.store.fields import Row, decoder, encoder, names
 from minuet.store.lenient import text_of
-from minuet.store.postgres.columns import DIALECT, KEY, LISTS
+from minuet.store.postgres.columns import DIALECT, KEY, LISTS, SMALL_BYTES_MAX
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Place
 from minuet.store.postgres.known import Known
@@ -346,10 +346,11 @@ class Rows:
         """What a step has changed, as `write_rows` takes it."""
         rewritten = step.rewritten_runs - step.new_runs
         advanced = step.changed_runs - step.rewritten_runs - step.new_runs
+        large = _large_events(step)
         return (
             [(run, step.runs[run].counter, step.runs[run].seq) for run in advanced],
             [self._changed_run(step.runs[run]) for run in rewritten],
-            [_new_token(step, step.tokens[key]) for key in step.new_tokens],
+            [_new_token(step, step.tokens[key], large) for key in step.new_tokens],
             [_token_change(step.tokens[key]) for key in _changed(step)],
             [_join_row(step.joins[key]) for key in step.changed_joins],
             [_arrival_row(arrival) for arrival in step.arrivals.values()],
@@ -368,10 +369,11 @@ class Rows:
             assert (ended in TERMINAL) == (run.counter == 0)
             runs.append((name, seq, run.counter, run.seq, ended, run.unreported))
         begun = [tokens[key] for key in tokens if key in step.new_tokens]
+        large = _large_events(step)
         return (
             runs,
             [_token_settled(tokens[key], place) for key, place in self.places.items()],
-            [_token_begun(token, _source_event(step, token)) for token in begun],
+            [_token_begun(token, _source_event(step, token, large)) for token in begun],
             [_join_row(step.joins[key]) for key in step.changed_joins],
             [_arrival_row(arrival) for arrival in step.arrivals.values()],
             [(self._run_ids[e.run], e.seq, e.data) for e in step.events],
@@ -396,20 +398,31 @@ def _changed(step: Transition) -> Iterable[Key]:
     ]
 
 
-def token_row(step: Transition, token: Token) -> Row:
-    """A token's current row, with all its columns."""
-    return _token_row(token, _source_event(step, token))
+def token_rows(step: Transition) -> list[Row]:
+    """The current rows of new tokens, with all their columns."""
+    large = _large_events(step)
+    tokens = [step.tokens[key] for key in step.new_tokens]
+    return [_token_row(token, _source_event(step, token, large)) for token in tokens]
 
 
-def _new_token(step: Transition, token: Token) -> Row:
+def _new_token(step: Transition, token: Token, large: set[tuple[str, int]]) -> Row:
     """A token's first row."""
     due_ms = token.due_ms if token.state == "ready" else 0
-    return _token_new(token, due_ms, _source_event(step, token))
+    return _token_new(token, due_ms, _source_event(step, token, large))
 
 
-def _source_event(step: Transition, token: Token) -> int:
-    """Number of the event with the output of the node that made a token ready."""
+def _large_events(step: Transition) -> set[tuple[str, int]]:
+    """Those of a step's events that tokens do not name as the one with their source's output."""
+    return {(e.run, e.seq) for e in step.events if len(e.data) > SMALL_BYTES_MAX}
+
+
+def _source_event(step: Transition, token: Token, large: set[tuple[str, int]]) -> int:
+    """Number of the event with the output of the node that made a token ready; 0 if it is large,
+    or was written long ago: a patch delivers for nodes that have ended before."""
     if not token.source:
         return 0
-    source = step.tokens.get((token.run, token.source, token.source_scope))
-    return 0 if source is None else source.event
+    key = (token.run, token.source, token.source_scope)
+    source = step.tokens.get(key)
+    if source is None or key not in step.changed_tokens:
+        return 0
+    return 0 if large and (token.run, source.event) in large else source.event

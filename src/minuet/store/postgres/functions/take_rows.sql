@@ -35,9 +35,12 @@ BEGIN
         WHERE q.place = 0;
     END IF;
     FOR v_take IN 1 .. cardinality(p_limits) LOOP
+        -- Those that have something: mostly it is one, and need not be counted.
         SELECT array_agg(q.queue) INTO v_queues
         FROM unnest(p_places, p_queues) AS q (place, queue)
+        CROSS JOIN LATERAL (SELECT FROM minuet.tokens AS t WHERE {free_tokens} LIMIT 1) AS l
         WHERE q.place = v_take;
+        CONTINUE WHEN v_queues IS NULL;
         v_quotas := ARRAY[p_limits[v_take]];
         IF cardinality(v_queues) > 1 THEN
             -- How many of each queue are among the oldest: then only those have to be locked.
@@ -67,7 +70,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT
                 t.ctid AS place, t.due_ms, t.run, t.node, t.scope,
-                -- Whether it may need more than one output, or one that has to be searched.
+                -- Whether it may need more than one output, or one that is large or has to be searched.
                 t.reads IS NOT NULL OR t.cursor > 0 OR (t.source_event = 0 AND t.hop > 0) AS is_heavy
             FROM minuet.tokens AS t
             WHERE {free_tokens}
@@ -77,10 +80,8 @@ BEGIN
         CONTINUE WHEN v_places IS NULL;
         v_picked := cardinality(v_places);
         v_fits := '{}';
-        -- As many outputs, one for each token, fit in any case.
-        IF NOT v_heavy AND v_picked > 256 THEN
-            v_heavy := minuet.bytes_of(v_places) > {light_bytes_max};
-        END IF;
+        -- As many small outputs, one for each token, fit in any case.
+        v_heavy := v_heavy OR v_picked > {light_tokens_max};
         IF v_heavy THEN
             SELECT f.o_fits, f.o_left INTO v_fits, v_left
             FROM minuet.fit_rows(v_places, v_left, v_first) AS f;
@@ -103,21 +104,24 @@ BEGIN
         )
         SELECT
             {l.granted_token}, p_now, l.place,
-            -- Not a join: that might scan all events of the run. Once is enough for
-            -- tokens of the same source.
-            CASE WHEN l.outputs IS NULL AND l.source_event > 0
-                AND (lag(l.run) OVER w, lag(l.source_event) OVER w)
-                    IS DISTINCT FROM (l.run, l.source_event)
-            THEN (
+            -- Not a join: that might scan all events of the run.
+            CASE WHEN l.is_new_source AND l.outputs IS NULL AND l.source_event > 0 THEN (
                 SELECT e.data FROM minuet.events AS e
                 WHERE e.run_id = r.id AND e.seq = l.source_event
             ) END,
             l.outputs, coalesce(l.oversize, 0), r.id, {r.granted_run},
-            -- It may be large: once is enough for tokens of the same run.
-            CASE WHEN lag(l.run) OVER w IS DISTINCT FROM l.run THEN r.input END
-        FROM leased AS l
+            CASE WHEN l.is_new_run THEN r.input END
+        FROM (
+            -- Inputs and outputs may be large: once is enough for tokens of the same run or source.
+            -- Found before runs are joined, because rows are copied for this.
+            SELECT *,
+                lag(run) OVER w IS DISTINCT FROM run AS is_new_run,
+                (lag(run) OVER w, lag(source_event) OVER w)
+                    IS DISTINCT FROM (run, source_event) AS is_new_source
+            FROM leased
+            WINDOW w AS (ORDER BY n)
+        ) AS l
         JOIN minuet.runs AS r ON r.run = l.run
-        WINDOW w AS (ORDER BY l.n)
         ORDER BY l.n;
         IF v_heavy THEN
             RETURN QUERY SELECT * FROM minuet.data_rows(v_fits);
