@@ -31,6 +31,7 @@
     │   └── PlayError          a run that `minuet.testing` plays cannot go on
     ├── WorkflowNotFoundError  no deployed workflow has this name, version or tag
     ├── DeadLetterNotFoundError     no dead letter has this id
+    ├── RedriveNotFoundError   no redrive of dead letters has this id
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
@@ -337,6 +338,16 @@ class DeadLetterNotFoundError(MinuetError, LookupError):
         super().__init__(
             f"there is no dead letter {id!r}: an id is a run and its generation, such as 0198a2b3.1"
         )
+
+
+class RedriveNotFoundError(MinuetError, LookupError):
+    """There is no redrive of dead letters with this id (or it belongs to another tenant)."""
+
+    code = "redrive-not-found"
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(f"there is no redrive {id!r:.100}: `minuet dlq redrives` lists them")
 
 
 class KeyNotFoundError(MinuetError, LookupError):

@@ -77,6 +77,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.ChildDepthError: Outcome(FAILED, 409, "Child run too deep"),
     errors.WorkflowNotFoundError: Outcome(INVALID, 404, "Workflow not found"),
     errors.DeadLetterNotFoundError: Outcome(INVALID, 404, "Dead letter not found"),
+    errors.RedriveNotFoundError: Outcome(INVALID, 404, "Redrive not found"),
     errors.KeyNotFoundError: Outcome(INVALID, 404, "API key not found"),
     errors.StoreError: Outcome(INVALID, 500, "Store error"),
     errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),

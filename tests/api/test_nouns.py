@@ -66,6 +66,27 @@ async def test_workflows_are_deployed_listed_and_tagged(serve: Serve) -> None:
     assert missing["code"] == unknown["code"] == "workflow-not-found"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# By hand.\nname: written\nnodes: [{id: a, type: noop}]\n\n",
+        '{"name": "written", "nodes": [{"id": "a", "type": "noop"}]}',
+    ],
+    ids=["yaml", "json in a line"],
+)
+async def test_a_document_that_is_sent_as_text_keeps_its_text(serve: Serve, text: str) -> None:
+    async with serve() as site:
+        first = await site.post("/workflows", {"document": text}, 201)
+        data = await site.post("/workflows", {"document": first["document"]}, 201)
+        other = await site.post("/workflows", {"document": f"{text} "}, 201)
+        found = await site.get("/workflows/written@1")
+
+    assert (first["is_new"], first["source_changed"], first["source"]) == (True, False, text)
+    assert (data["is_new"], data["source_changed"], data["source"]) == (False, False, text)
+    assert (other["is_new"], other["source_changed"]) == (False, True)
+    assert (found["version"], found["source"]) == (1, f"{text} ")
+
+
 # ── questions about a run ───────────────────────────────────────────────────────────────────
 
 

@@ -180,6 +180,22 @@ async def test_deployed_workflows_are_copied_with_their_tags(serve: Serve, tmp_p
     assert shown["tags"] == {"main": 1}
 
 
+async def test_the_copy_has_the_text_of_a_workflow(serve: Serve, tmp_path: Path) -> None:
+    text = "# The first.\nname: written\nnodes: [{id: a, type: noop}]\n"
+    newer = text.replace("first", "second")
+    async with serve() as site:
+        await site.app.workflows.deploy(text)
+        async with copy_of(site.url, tmp_path / "copy.db", compare_s=0.05) as copy:
+            first = await copy.until_same(site, "/workflows/written")
+            await site.app.workflows.deploy(newer)
+            second = await copy.until_same(site, "/workflows/written")
+            await site.app.workflows.delete("written")
+            await site.app.workflows.deploy(second["document"])
+            third = await copy.until_same(site, "/workflows/written")
+
+    assert [one["source"] for one in (first, second, third)] == [text, newer, None]
+
+
 async def test_a_deleted_workflow_is_deleted_in_the_copy(serve: Serve, tmp_path: Path) -> None:
     newer = {**SHORT, "description": "another one of this name"}
     async with serve() as site:

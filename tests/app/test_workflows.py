@@ -12,6 +12,7 @@ import pytest
 from minuet.app import shapes
 from minuet.app.app import App
 from minuet.bridge.registry import Registry, read_reference
+from minuet.clock import ManualClock
 from minuet.errors import (
     DocumentError,
     InputError,
@@ -23,6 +24,7 @@ from minuet.nodes.context import Context
 from minuet.store.memory import MemoryStore
 from minuet.store.records import WorkflowVersion
 
+from ..migrate.work import Kept
 from ..scenario.harness import task
 
 
@@ -195,6 +197,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("order", "order.json"):
         Path(name).write_bytes(msgspec.json.encode(order("file")))
+    Path("order.yaml").write_bytes(ON_DISK.encode())
 
 
 @pytest.mark.usefixtures("files")
@@ -221,6 +224,79 @@ async def test_comments_and_the_order_of_keys_make_no_new_version() -> None:
 
         assert (again.version, again.is_new) == (1, False)
         assert (other.version, other.is_new) == (2, True)
+
+
+WRITTEN = """\
+# Orders of the shop.
+name: order
+
+nodes:   # only one
+  - id: n
+    type: transform
+    config: { value: 1 }
+"""
+
+
+#: The same with other line ends and letters.
+ON_DISK = WRITTEN.replace("\n", "\r\n").replace("shop", "süßes Café \U0001f36a")
+
+
+async def test_the_text_of_a_document_is_kept_as_it_was_written(store_url: str) -> None:
+    async with App(store_url, worker=False) as app:
+        first = await app.workflows.deploy(WRITTEN)
+        again = await app.workflows.deploy(WRITTEN.replace("the shop", "our shop"))
+        as_data = await app.workflows.deploy(again.document)
+        tagged = await app.workflows.tag("order", "stable")
+
+        assert (first.is_new, first.source_changed, first.source) == (True, False, WRITTEN)
+        assert (again.version, again.is_new, again.source_changed) == (1, False, True)
+        assert (as_data.version, as_data.source_changed) == (1, False)
+        assert again.digest == first.digest
+        for view in (as_data, tagged, *await app.workflows.list()):
+            assert view.source == WRITTEN.replace("the shop", "our shop")
+        assert shapes.workflow(as_data)["source"] == as_data.source
+
+
+@pytest.mark.usefixtures("files")
+async def test_a_file_is_kept_as_it_is_and_data_has_no_text() -> None:
+    async with App("memory://", worker=False) as app:
+        assert (await app.workflows.deploy(order("data"))).source is None
+        assert (await app.workflows.deploy("order.yaml")).source == ON_DISK
+        assert (await app.workflows.deploy(order("data"))).source is None
+
+
+async def test_texts_that_no_version_has_are_collected_and_others_are_kept() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    async with App(Kept(store), worker=False, clock=clock) as app:
+        await app.workflows.deploy(WRITTEN)
+        await app.workflows.deploy(newest := WRITTEN + "# the end\n")
+        clock.advance(7_200_000)
+
+        *_, deleted = [found async for found in app.retention.collect()]
+
+        assert (deleted.plans, deleted.configs) == (0, 1)
+        assert (await app.workflows.get("order")).source == newest
+        assert [found async for found in app.doctor.examine_workflows()] == []
+        await app.workflows.delete("order")
+        clock.advance(7_200_000)
+        *_, deleted = [found async for found in app.retention.collect()]
+        assert await store.list_blobs("default", idle_ms=-(1 << 50)) == []
+
+
+async def test_a_text_that_was_lost_is_found_and_comes_back_with_a_deployment() -> None:
+    store = MemoryStore()
+    async with App(Kept(store), worker=False) as app:
+        await app.workflows.deploy(WRITTEN)
+        found = await store.read_workflow("default", "order")
+        listed = await store.list_blobs("default", idle_ms=-(1 << 50))
+        lost = [blob for blob in listed if found and blob.ref == found.version.source]
+        assert await store.delete_blobs("default", lost) == 1
+
+        findings = [one async for one in app.doctor.examine_workflows()]
+        assert [(one.about, one.id) for one in findings] == [("workflow order@1", "source")]
+        assert (await app.workflows.get("order")).source is None
+        assert (await app.workflows.deploy(WRITTEN)).source == WRITTEN
 
 
 # ── what is refused ─────────────────────────────────────────────────────────────────────────

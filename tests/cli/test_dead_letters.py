@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+
+from minuet.app.app import App
+from minuet.app.redrives import Redrive, put_redrive
 
 FIXED = "name: fixed\nnodes: [{id: work, handler: fixed}]\n"
 
@@ -126,3 +130,39 @@ def test_dead_letters_are_counted_by_cause_and_by_queue(folder: Any, minuet: Any
         (1, {"task:explode": 1}),
     ]
     assert "3 in all: task:fixed 2, task:explode 1\n" in shown.out
+
+
+def test_redrives_are_listed_and_stopped(folder: Any, minuet: Any) -> None:
+    """Of a server that has ended and that no other one has followed."""
+
+    async def prepare() -> None:
+        async with App(f"sqlite:///{folder.store}", worker=False) as app:
+            left = Redrive(
+                id="first",
+                what="task:charge",
+                by="ada",
+                per_second=0.5,
+                total=3,
+                started_ms=1,
+                noted_ms=2,
+                retried=1,
+            )
+            await put_redrive(app.store, app.tenant, left, ["a.1", "b.1", "c.1"])
+
+    fail(folder, minuet)
+    assert minuet("dlq", "redrives").out == "No server has retried dead letters at a pace.\n"
+    asyncio.run(prepare())
+
+    listed = minuet("dlq", "redrives")
+    stopped = minuet("dlq", "stop", "first")
+    again = minuet("dlq", "redrives", "--json").json
+    unknown = minuet("dlq", "stop", "second")
+
+    words = listed.out.splitlines()[1].split()
+    assert words[:7] == ["first", "interrupted", "1", "of", "3", "0", "0.5/s"]
+    assert words[-2:] == ["ada", "task:charge"]
+    assert listed.err == "Stop one with: minuet dlq stop first\n"
+    assert (stopped.code, stopped.out) == (0, "first: stopped, 1 of 3 passed\n")
+    assert [(one["id"], one["state"], one["retried"]) for one in again] == [("first", "stopped", 1)]
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "there is no redrive 'second': `minuet dlq redrives` lists them" in unknown.err

@@ -515,6 +515,8 @@ def test_every_command_works_on_every_store(
     call("dlq", "reprocess", "--run-id", failed, "--node-id", "second")
     call("resume", *HANDLERS, code=1)
     call("dlq", "discard", f"{failed}.3", "--why", "no use")
+    assert call("dlq", "redrives", "--json").json == []
+    call("dlq", "stop", "nobody", code=2)
     folder.write("fixed", "")
     assert call("runs", "retry", failed, "--json").json["generation"] == 4
     assert call("resume", *HANDLERS, "--json").json["output"] == {"second": "ok"}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from minuet.cli.arguments import every_command
@@ -146,6 +147,20 @@ def test_every_command_says_the_same_through_a_server(
     both("dlq", "reprocess", "--run-id", "TWIN", "--node-id", "second", twins=failed)
     minuet("resume", *failed, *HANDLERS, *STORE)
     both("dlq", "discard", "TWIN.2", "--why", "no use", "--as", "ann", twins=failed)
+    both("dlq", "redrives")
+    redrives = [
+        httpx2.post(f"{server}/api/v1/dlq/redrives", json={"ids": ["gone.1"]}).json()["id"]
+        for _ in range(2)
+    ]
+    while any(
+        one["state"] == "running" for one in minuet("dlq", "redrives", *STORE, "--json").json
+    ):
+        pass
+    both("dlq", "redrives")
+    both("dlq", "redrives", "--json")
+    both("dlq", "stop", "TWIN", twins=(redrives[0], redrives[1]))
+    both("dlq", "stop", "TWIN", "--json", twins=(redrives[0], redrives[1]))
+    both("dlq", "stop", "nothing", "--json", code=2)
 
     # Runs that nobody works on.
     idle = twins("start", "double.yaml")

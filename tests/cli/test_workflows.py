@@ -100,8 +100,39 @@ def test_deploying_as_json_is_a_list_of_workflows(folder: Any, minuet: Any) -> N
         for one in answer.json
     ] == [("order", 1, {"main": 1}, "both", True), ("other", 1, {"main": 1}, "both", True)]
     assert minuet("workflows", "show", "order", "--json").json == {
-        name: value for name, value in answer.json[0].items() if name != "is_new"
+        name: value
+        for name, value in answer.json[0].items()
+        if name not in ("is_new", "source_changed")
     }
+
+
+def test_deploying_other_comments_replaces_the_text_and_says_so(folder: Any, minuet: Any) -> None:
+    folder.write("order.yaml", ORDER)
+    minuet("deploy", "order.yaml")
+    folder.write("order.yaml", f"# Ours.\n{ORDER}")
+
+    again = minuet("deploy", "order.yaml")
+
+    said = "order: version 1 was there already; main names it, and its text is replaced\n"
+    assert (again.code, again.out) == (0, said)
+    shown = minuet("workflows", "show", "order@1", "--source")
+    assert (shown.code, shown.out, shown.err) == (0, f"# Ours.\n{ORDER}", "")
+
+
+def test_a_workflow_written_in_python_is_shown_as_a_text_that_can_be_deployed(
+    folder: Any, minuet: Any
+) -> None:
+    folder.write(
+        "shop.py", "import minuet\nwith minuet.Workflow('shop') as shop:\n    minuet.noop('a')\n"
+    )
+    assert minuet("deploy", "shop.py:shop").code == 0
+
+    shown = minuet("workflows", "show", "shop", "--source")
+
+    assert "deployed as data" in shown.err
+    folder.write("shop.yaml", shown.out)
+    assert "version 1 was there already" in minuet("deploy", "shop.yaml").out
+    assert minuet("workflows", "show", "shop", "--source").out == shown.out
 
 
 @pytest.mark.shows("B-10")
@@ -185,7 +216,7 @@ def test_the_list_for_programs_has_the_shape_of_a_workflow(deployed: Any, minuet
 
     assert list(found) == [
         *("name", "version", "newest", "digest", "tags", "created_at", "created_by", "message"),
-        *("description", "document"),
+        *("description", "document", "source"),
     ]
     assert (found["version"], found["tags"]) == (2, {"canary": 2, "main": 1})
 
@@ -198,7 +229,7 @@ def test_show_prints_the_version_and_its_document(deployed: Any, minuet: Any) ->
     assert lines[:2] == ["order, version 1 of 2", "tags: canary → 2, main"]
     assert "message: first" in lines
     document = shown.out.partition("\n\n")[2]
-    assert document.startswith('{\n  "name": "order",\n  "description": "Doubles a number."')
+    assert document == ORDER
     assert minuet("workflows", "show", "order@2").out.startswith("order, version 2 of 2\n")
 
 

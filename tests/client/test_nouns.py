@@ -47,6 +47,7 @@ from minuet.errors import (
     KeyNotFoundError,
     NodeNotFoundError,
     NotOpenError,
+    RedriveNotFoundError,
     RunConflictError,
     RunFailed,
     RunNotFoundError,
@@ -252,6 +253,12 @@ async def test_dead_letters_are_looked_at_edited_retried_and_discarded() -> None
         assert discarded == await theirs.get(second.id)
         with pytest.raises(RunConflictError, match="no pending dead letter"):
             await letters.discard(second.id)
+        made = await site.post("/dlq/redrives", {"ids": [second.id], "by": "ann"}, 201)
+        stopped = await letters.stop_redrive(made["id"])
+        assert (stopped.id, stopped.by, stopped.total) == (made["id"], "ann", 1)
+        assert [one.id for one in await letters.redrives()] == [stopped.id]
+        (same,) = await theirs.redrives()
+        assert shapes.redrive(stopped).keys() == shapes.redrive(same).keys()
 
 
 async def test_approvals_are_listed_and_decided() -> None:
@@ -285,6 +292,11 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         assert await client.workflows.get("double@live") == tagged
         await app.workflows.deploy({**DOUBLE, "name": "gone"})
         assert (await client.workflows.delete("gone")).newest == 1
+        text = "# Ours.\nname: written\nnodes: [{id: a, type: noop}]\n"
+        assert (await client.workflows.deploy(text)).source == text
+        again = await client.workflows.deploy(text.replace("Ours", "Mine"))
+        assert (again.is_new, again.source_changed) == (False, True)
+        assert (await app.workflows.delete("written")).source == again.source
         assert [one.name for one in await app.workflows.list()] == ["double"]
         assert (await client.run("double@live", {"n": 2}, timeout=60)).output == {"double": 4}
         started = await client.start_many("double", [{"n": n} for n in range(5)])
@@ -320,6 +332,8 @@ async def test_workflows_workers_blobs_and_webhooks_are_those_of_the_server() ->
         (WorkflowNotFoundError, lambda it: it.start("nowhere")),
         (WorkflowNotFoundError, lambda it: it.workflows.get("double@7")),
         (DeadLetterNotFoundError, lambda it: it.dead_letters.show("abc.1")),
+        (RedriveNotFoundError, lambda it: it.dead_letters.stop_redrive("nothing")),
+        (RedriveNotFoundError, lambda it: it.dead_letters.stop_redrive("")),
         (RunTimeoutError, lambda it: it.runs.wait(it.latest, timeout=0.01)),
         (NodeNotFoundError, lambda it: it.runs.explain(it.latest, "nothing")),
         (RunConflictError, lambda it: it.runs.retry(it.latest)),

@@ -127,7 +127,7 @@ EXPECTED = {
     *(("list_blobs", r) for r in ("some", "none")),
     *(("delete_blobs", r) for r in ("some", "none")),
     *(("list_plans", "some"), ("forget_idle", "none")),
-    *(("deploy_workflow", r) for r in ("new", "same", "refused")),
+    *(("deploy_workflow", r) for r in ("new", "same", "another text", "refused")),
     *(("read_workflow", r) for r in ("some", "none")),
     ("delete_workflow", "True"),
     *((f"list_{name}", "some") for name in ("workflows", "versions", "cells", "notable")),
@@ -1186,9 +1186,13 @@ class Driver:
             created_ms=rng.choice((0, 5)),
             created_by=rng.choice(("", "Zoë")),
         )
+        source = f"{new.created_ms} {new.created_by}" if new.message else ""
+        new = msgspec.structs.replace(new, source=source)
         made = await self._ask(lambda s: s.deploy_workflow(new, tags))
         outcome = "refused" if made is None else "new" if made.is_new else "same"
         self.seen["deploy_workflow", outcome] += 1
+        if made is not None and made.source_changed:
+            self.seen["deploy_workflow", "another text"] += 1
         at = rng.choice((None, 0, 1, 2, 50, "main", "canary", "other"))
         found = await self._ask(lambda s: s.read_workflow(tenant, name, at))
         self.seen["read_workflow", "none" if found is None else "some"] += 1

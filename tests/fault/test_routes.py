@@ -108,8 +108,8 @@ ANSWERS = {
     *("POST /workflows/validate", "POST /runs/{run_id}/preview", "POST /doctor/{run_id}/repair"),
 }
 
-#: They change a cell that says how far retries are; the retries are those of `POST /dlq/retry`.
-TELLS = {"POST /dlq/redrives", "POST /dlq/redrives/{id}/stop"}
+#: They go on after their answer: test_redrives.py.
+GOES_ON = {"POST /dlq/redrives", "POST /dlq/redrives/{id}/stop"}
 
 #: It ends the sample's worker: tests/api/test_dev_sample.py.
 KILLS = {"POST /dev/kill-worker"}
@@ -123,7 +123,7 @@ def test_every_route_that_changes_something_is_killed_here() -> None:
         if method not in ("get", "head")
     }
 
-    assert found == CASES.keys() | LIVES | SENDS | ANSWERS | KILLS | TELLS
+    assert found == CASES.keys() | LIVES | SENDS | ANSWERS | KILLS | GOES_ON
 
 
 # ── what there is before ────────────────────────────────────────────────────────────────────

@@ -1,4 +1,5 @@
-"""Several processes redrive the same dead letters at a pace: each is retried once."""
+"""Several processes redrive the same dead letters, one after the other or at once: each is retried
+once."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from tests import programs, servers
 from tests.scenario.harness import module_of
 
 from minuet.app.app import App
+
+from ..waiting import until
 
 PROCESSES = 3
 
@@ -74,3 +78,44 @@ async def test_processes_that_redrive_the_same_dead_letters_retry_each_once(
         assert await app.dead_letters.list() == []
         letters = await app.dead_letters.list(status="reprocessed", limit=LETTERS + 1)
         assert len(letters) == LETTERS
+
+
+def _start_server(url: str, root: Path) -> tuple[programs.Program, str]:
+    command = ["-m", "minuet", "server", "--store", url, "--port", "0", "--json"]
+    server = programs.start(*command, folder=root)
+    return server, json.loads(server.stdout.readline())["url"]
+
+
+@pytest.mark.slow
+async def test_another_server_goes_on_with_the_redrive_of_one_that_was_killed(root: Path) -> None:
+    """It takes the second one a while to be sure that the first one has ended."""
+    url = servers.postgres_url()
+    async with App(url, handlers=[module_of({"redriven": _refuse})]) as app:
+        runs = await _fill(app, 2)
+        ids = await app.dead_letters.ids(node_id="work")
+        first, address = _start_server(url, root)
+        second, _ = _start_server(url, root)
+        try:
+            # The second dead letter is due in a minute and a half; for who goes on, at once.
+            body = {"ids": ids, "per_second": 0.011}
+            httpx2.post(f"{address}/api/v1/dlq/redrives", json=body).raise_for_status()
+
+            async def is_begun() -> bool:
+                return [one.retried for one in await app.dead_letters.redrives()] == [1]
+
+            await until(app.store, is_begun)
+            first.kill()
+
+            async def is_done() -> bool:
+                return [one.state for one in await app.dead_letters.redrives()] == ["done"]
+
+            await until(app.store, is_done)
+            (done,) = await app.dead_letters.redrives()
+        finally:
+            for server in (first, second):
+                server.kill()
+                server.communicate()
+        events = [[one["type"] for one in await app.events(run)] for run in runs]
+
+    assert (done.retried, done.refused) == (2, 0)
+    assert [types.count("run.retried") for types in events] == [1, 1]

@@ -67,6 +67,26 @@ async def test_all_versions_and_tags_are_there_afterwards(source: Store, target:
         assert await app.start("order@stable")
 
 
+async def test_texts_are_moved_and_those_that_are_there_stay(source: Store, target: Store) -> None:
+    def written(comment: str) -> str:
+        return f"# {comment}\nname: written\nnodes: [{{id: a, type: noop}}]\n"
+
+    async with App(Kept(source), worker=False) as here, App(Kept(target), worker=False) as there:
+        await here.workflows.deploy({"name": "written", "nodes": [{"id": "a", "type": "noop"}]})
+        await move(source, target)
+        await here.workflows.deploy(written("here"))
+        await move(source, target)
+        assert (await there.workflows.get("written")).source == written("here")
+
+        await there.workflows.deploy(written("there"))
+        await here.workflows.tag("written", "stable")
+        await move(source, target)
+
+        moved = await there.workflows.get("written@stable")
+        assert (moved.version, moved.source) == (1, written("there"))
+        assert [found async for found in there.doctor.examine_workflows()] == []
+
+
 async def test_moving_again_brings_what_is_new(source: Store, target: Store) -> None:
     await move(source, target)
     async with App(Kept(source), worker=False) as app:

@@ -141,13 +141,14 @@ _ALL = (
     ),
     Bug(
         name="no-lease-check",
-        last=35,
+        last=19,
         summary="a result counts no matter which worker hands it in",
         faults=("kill", "pause"),
         transition=wrong.NoLeaseCheck,
     ),
     Bug(
         name="late-result-applied",
+        last=5,
         summary="a result counts after its run is over or its token withdrawn",
         transition=wrong.LateResultApplied,
     ),
@@ -205,7 +206,7 @@ _ALL = (
     ),
     Bug(
         name="counter-leases",
-        last=19,
+        last=206,
         summary="lease ids are numbers from the store, which a failover repeats",
         faults=("lossy", "slow", "pause", "latency"),
         without=("crash", "clock", "refuse", "restart"),
@@ -218,7 +219,7 @@ _ALL = (
     ),
     Bug(
         name="blob-on-trust",
-        last=33,
+        last=47,
         summary="a result stands for a blob that a failover has lost",
         faults=("lossy",),
         seeds=400,
@@ -257,6 +258,7 @@ _ALL = (
     ),
     Bug(
         name="loop-scope-ignored",
+        last=5,
         summary="every round of a loop looks like the first",
         transition=wrong.LoopsForgetTheirRound,
     ),
@@ -295,6 +297,7 @@ _ALL = (
     ),
     Bug(
         name="withdraw-uncounted",
+        last=5,
         summary="withdrawn tokens still count",
         transition=wrong.WithdrawnStillCount,
     ),
@@ -306,7 +309,7 @@ _ALL = (
     ),
     Bug(
         name="pause-ignored",
-        last=68,
+        last=75,
         summary="a token that comes back to a paused run is handed out",
         first=45,
         transition=wrong.PausedRunsGoOn,
@@ -324,6 +327,7 @@ _ALL = (
     ),
     Bug(
         name="retries-forgotten",
+        last=5,
         summary="the number of attempts starts over",
         faults=("fail",),
         transition=wrong.RetriesForget,
@@ -338,12 +342,13 @@ _ALL = (
     ),
     Bug(
         name="data-means-timeout",
+        last=8,
         summary="a signal whose data looks like a timeout is taken for one",
         transition=wrong.DataMeansATimeout,
     ),
     Bug(
         name="decision-lost",
-        last=9,
+        last=6,
         summary="a decision of a quorum is acknowledged and forgotten",
         approvals=True,
         without=("lossy",),
@@ -365,12 +370,14 @@ _ALL = (
     ),
     Bug(
         name="completed-node-skipped",
+        last=5,
         summary="a node that has completed is skipped",
         repairs=True,
         transition=unrepaired.SkipsWhatHasCompleted,
     ),
     Bug(
         name="held-token-lost",
+        last=5,
         summary="a token that is held no longer counts",
         repairs=True,
         transition=unrepaired.LosesWhatIsHeld,
@@ -390,6 +397,7 @@ _ALL = (
     ),
     Bug(
         name="output-set-and-ignored",
+        last=9,
         summary="a node whose output was set runs its handler",
         repairs=True,
         transition=unrepaired.RoutesAnOutputAsAHandlers,
@@ -402,11 +410,13 @@ _ALL = (
     ),
     Bug(
         name="kept-signal-forgotten",
+        last=13,
         summary="a node does not look for a signal that came before it began to wait",
         transition=wrong.KeptSignalsAreForgotten,
     ),
     Bug(
         name="signal-received-twice",
+        last=13,
         summary="a signal that was received is received again",
         transition=wrong.SignalsStay,
     ),
@@ -417,6 +427,7 @@ _ALL = (
     ),
     Bug(
         name="newest-waiter-first",
+        last=211,
         summary="a signal goes to the node that began to wait last",
         first=200,
         seeds=300,
@@ -438,7 +449,7 @@ _ALL = (
     ),
     Bug(
         name="step-unfenced",
-        last=76,
+        last=57,
         summary="a step's result is written without a look at the lease",
         first=35,
         faults=("pause", "latency"),
@@ -474,7 +485,7 @@ _ALL = (
     ),
     Bug(
         name="replan-gives-up",
-        last=247,
+        last=265,
         summary="a worker that cannot load a new plan drops the result",
         faults=("drop_request", "drop_reply", "latency", "slow"),
         worker=wrong.GivesUpOnTheNewPlan,
@@ -483,13 +494,14 @@ _ALL = (
     ),
     Bug(
         name="started-after-the-end",
-        last=5,
+        last=20,
         summary="a worker starts what it has taken without hearing that the run is over",
         faults=("fail",),
         worker=wrong.StartsWhatItHasTaken,
     ),
     Bug(
         name="refused-failure-ends-run",
+        last=5,
         summary="a worker drops a run that was retried because of a failure that came too late",
         faults=("fail", "slow"),
         # It costs a lease, which only shows where nothing else does.
@@ -566,6 +578,7 @@ _ALL = (
     ),
     Bug(
         name="child-started-twice",
+        last=5,
         summary="each process starts its own child run of an instance",
         families=True,
         faults=("kill",),
@@ -583,13 +596,14 @@ _ALL = (
     ),
     Bug(
         name="cancel-not-passed-down",
+        last=5,
         summary="the children of a run that is over go on",
         families=True,
         patch=wrong.children_go_on,
     ),
     Bug(
         name="child-without-lease",
-        last=63,
+        last=73,
         summary="a child run is started by a worker that has lost the token",
         first=40,
         families=True,
@@ -619,6 +633,7 @@ _ALL = (
     ),
     Bug(
         name="key-per-attempt",
+        last=5,
         summary="the idempotency key changes with the attempt",
         faults=("fail",),
         patch=wrong.key_per_attempt,
@@ -659,6 +674,7 @@ _ALL = (
     ),
     Bug(
         name="no-report-gate",
+        last=5,
         summary="what is not in the log is reported and acknowledged",
         faults=("lossy",),
         profile="logged",
@@ -707,6 +723,7 @@ _ALL = (
     ),
     Bug(
         name="function-gap",
+        last=47,
         summary="a step is kept, although the store has lost the one before it",
         functions=True,
         faults=("lossy",),
@@ -714,6 +731,7 @@ _ALL = (
     ),
     Bug(
         name="function-ignores-kept-signal",
+        last=11,
         summary="a function waits for a signal that is kept",
         functions=True,
         faults=("latency",),
@@ -785,6 +803,7 @@ _ALL = (
     ),
     Bug(
         name="undo-ends-at-a-failure",
+        last=5,
         summary="after a compensator that failed, no other is run",
         faults=("fail",),
         undo=True,
@@ -799,6 +818,7 @@ _ALL = (
     ),
     Bug(
         name="undo-forgotten",
+        last=9,
         summary="a run that fails is not undone although it asks for that",
         faults=("fail",),
         undo=True,
@@ -806,6 +826,7 @@ _ALL = (
     ),
     Bug(
         name="compensator-key-changes",
+        last=5,
         summary="each attempt of a compensator has another idempotency key",
         faults=("fail",),
         undo=True,
@@ -843,6 +864,7 @@ _ALL = (
     ),
     Bug(
         name="webhook-before-commit",
+        last=45,
         summary="webhooks are about events that are not in the log yet",
         approvals=True,
         webhooks=True,
@@ -859,6 +881,7 @@ _ALL = (
     ),
     Bug(
         name="webhook-later-events",
+        last=42,
         summary="what happens while events are passed on counts as passed on",
         approvals=True,
         webhooks=True,
@@ -886,6 +909,7 @@ _ALL = (
     ),
     Bug(
         name="bytes-not-limited",
+        last=7,
         summary="a result is committed although the run's outputs have too many bytes then",
         volume=True,
         transition=wrong.BytesNotLimited,
@@ -898,6 +922,7 @@ _ALL = (
     ),
     Bug(
         name="full-run-goes-on",
+        last=7,
         summary="a worker drops a result that its run has no room for, instead of failing",
         volume=True,
         patch=wrong.full_runs_go_on,

@@ -101,6 +101,54 @@ async def test_what_is_there_already_gets_no_new_version(world: Any) -> None:
     assert await numbers(world) == [1]
 
 
+async def test_another_text_of_the_same_content_replaces_the_text_of_its_version(
+    world: Any,
+) -> None:
+    first = await deploy(world, source="text-1", message="first", created_by="me")
+    world.clock.advance(1_000)
+
+    again = await deploy(world, source="text-2", message="again", created_by="you")
+    same = await deploy(world, source="text-2")
+
+    replaced = msgspec.structs.replace(first.version, source="text-2")
+    assert (first.version.source, first.source_changed) == ("text-1", False)
+    assert again == Deployed(replaced, is_new=False, source_changed=True)
+    assert same == Deployed(replaced, is_new=False, source_changed=False)
+    assert (await read(world)).version == replaced
+    assert await world.store.list_versions("a") == [replaced]
+
+
+async def test_a_version_keeps_its_text_when_it_comes_again_without_one(world: Any) -> None:
+    await deploy(world, source="text-1")
+
+    again = await deploy(world)
+    tagged = await world.store.deploy_workflow(version(version=1), ["stable"])
+
+    for answer in (again, tagged):
+        assert (answer.version.source, answer.source_changed) == ("text-1", False)
+    assert (await read(world, at="stable")).version.source == "text-1"
+
+
+async def test_a_version_without_a_text_gets_one(world: Any) -> None:
+    first = await deploy(world, message="größer \x00", created_by="Zoë")
+
+    numbered = await world.store.deploy_workflow(version(version=1, source="text-1"), [])
+
+    expected = msgspec.structs.replace(first.version, source="text-1")
+    assert numbered == Deployed(expected, is_new=False, source_changed=True)
+    assert (await read(world)).version == expected
+
+
+async def test_each_version_has_its_own_text(world: Any) -> None:
+    await deploy(world, "order", "A", source="text-A")
+    await deploy(world, "order", "B", source="text-B")
+    await deploy(world, "order", "B", source="text-C")
+    await deploy(world, "refund", "B", source="text-D")
+
+    found = await world.store.list_versions("a")
+    assert [one.source for one in found] == ["text-A", "text-C", "text-D"]
+
+
 @pytest.mark.parametrize("field", ["plan", "document"])
 async def test_another_plan_or_document_is_another_version(world: Any, field: str) -> None:
     await deploy(world)

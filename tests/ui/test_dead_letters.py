@@ -92,6 +92,24 @@ async def test_dead_letters_are_grouped_repaired_retried_and_discarded(
     assert (repaired["status"], repaired["output"]) == ("COMPLETED", {"pay": 3.5})
 
 
+async def test_retries_that_somebody_else_has_begun_are_followed_and_stopped(
+    serve: Serve, page: Page
+) -> None:
+    async with serve("memory://", handlers) as site:
+        runs = await fill(site)
+        body = {"ids": [f"{run}.1" for run in runs], "per_second": 0.011}
+        await site.post("/dlq/redrives", body, 201)
+        await page.goto(f"{site.url}/ui/dlq")
+        progress = page.locator(".retrying")
+        await expect(progress).to_contain_text("Retrying 1 of 3")
+
+        await progress.get_by_role("button", name="Stop").click()
+
+        await expect(progress).to_contain_text("Stopped after 1 of 3")
+        (found,) = (await site.get("/dlq/redrives"))["items"]
+        assert (found["state"], found["retried"]) == ("stopped", 1)
+
+
 async def test_a_store_without_dead_letters_says_so(serve: Serve, page: Page) -> None:
     async with serve() as site:
         await page.goto(f"{site.url}/ui/dlq")

@@ -136,6 +136,21 @@ async def test_a_workflow_is_written_tried_and_deployed(
         await expect(page.get_by_text("This is your draft")).to_have_count(0)
         await expect(page.locator('[data-node="charge"]')).to_be_visible()
 
+        # The text is kept as it is, also where only a comment has changed.
+        await expect(text).to_have_value(draft)
+        assert "# What the shop does." in draft
+        changed = draft.replace("# by card", "# by card or cash")
+        await text.fill(changed)
+        await page.get_by_role("button", name="Deploy…").click()
+        await page.get_by_label("What has changed").press("Enter")
+        await expect(page.get_by_text("its text is replaced")).to_be_visible()
+        await page.evaluate("localStorage.clear()")
+        await page.reload()
+        await expect(text).to_have_value(changed)
+        await expect(page.get_by_text("v1", exact=True)).to_be_visible()
+        await page.goto(f"{site.url}/ui/workflows/shop?tab=document")
+        await expect(page.get_by_label("Document", exact=True).last).to_contain_text("or cash")
+
 
 async def chosen(page: Page) -> str:
     """The text that is selected in the field."""

@@ -82,6 +82,7 @@ class Api:
         registry: CollectorRegistry | None = None,
     ) -> None:
         access = access or Access()
+        self._access = access
         self.shared = Shared(app, limits or Limits(), registry)
         keys = KeyRing(app, recheck_s=access.recheck_s, writes=not access.read_only)
         tokens = None if access.provider is None else TokenChecker(access.provider)
@@ -106,6 +107,11 @@ class Api:
         scope["minuet"] = self.shared
         await self._front(scope, receive, send)
 
+    def begin(self) -> None:
+        """Requests come from now on."""
+        if not self._access.read_only:
+            self.shared.redriver.begin()
+
     def begin_closing(self) -> None:
         """The server stops: end what waits."""
         self.shared.closing.set()
@@ -113,7 +119,7 @@ class Api:
 
     async def close(self) -> None:
         """No request comes any more: end the workers that this server stands for."""
-        await self.shared.redrives.close()
+        await self.shared.redriver.close()
         await self.shared.remote.end()
 
 

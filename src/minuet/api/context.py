@@ -15,7 +15,7 @@ from minuet.api.quota import OpenRuns
 from minuet.app.app import App, Facade
 from minuet.app.dev import SampleControl
 from minuet.app.feeds import Feeds
-from minuet.app.redrives import Redrives
+from minuet.app.redriving import Redriver
 from minuet.app.remote.workers import RemoteWorkers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Shared:
         self.remote = RemoteWorkers()
         self.open_runs = OpenRuns(limits.open_runs)
         self.feeds = Feeds(lambda: app.store, limits.kept_events)
-        self.redrives = Redrives(lambda: app.store)
+        self.redriver = Redriver(app)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
         #: Whether it is a development server, and the sample of one that has it.

@@ -12,14 +12,13 @@ import msgspec
 from minuet.api.requests import StartRun
 from minuet.app import shapes
 from minuet.app.app import Facade
-from minuet.app.compiling import CompiledWorkflow, compile_source, is_name
+from minuet.app.compiling import CompiledWorkflow, compile_source, is_name, read_text
 from minuet.errors import DocumentError, InputError
 
 
 def compile_document(facade: Facade, document: dict[str, Any] | str) -> CompiledWorkflow:
     """Read and verify a document. Handlers are not checked: workers elsewhere may have them."""
-    # A text with a line break is a document; one without could be a path.
-    source = document if isinstance(document, dict) else f"{document}\n"
+    source = document if isinstance(document, dict) else read_text(document)
     return compile_source(source, retry=facade.options.retry_policy)
 
 

@@ -87,6 +87,7 @@ async def serving(
     task = asyncio.get_running_loop().create_task(server.serve([sock]))
     try:
         await server.is_ready.wait()
+        api.begin()
         yield
     finally:
         api.begin_closing()

@@ -83,6 +83,14 @@ def read_source(source: Any) -> Document:
         raise _with_meaning(error) from None
 
 
+def read_text(text: str) -> Document:
+    """Read a text that is no path, with or without a line break; DocumentError as above."""
+    try:
+        return read_document(text)
+    except DocumentError as error:
+        raise _with_meaning(error) from None
+
+
 def is_text(source: Any) -> bool:
     """Whether a caller passed the text of a document: it has a line break."""
     return isinstance(source, str) and ("\n" in source or "\r" in source)

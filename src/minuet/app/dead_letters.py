@@ -17,6 +17,7 @@ import msgspec
 from minuet.app.argument_rules import is_storable
 from minuet.app.arguments import checked
 from minuet.app.given import find_given
+from minuet.app.redrives import Redrive, RedriveList, list_redrives, stop_redrive
 from minuet.app.repairing import change_run, keep_value
 from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
@@ -25,6 +26,7 @@ from minuet.app.watch import instance_name
 from minuet.bridge.letters import letter_pages
 from minuet.errors import (
     DeadLetterNotFoundError,
+    RedriveNotFoundError,
     RunConflictError,
     RunNotFoundError,
 )
@@ -299,6 +301,22 @@ class DeadLetters:
         except (RunConflictError, RunNotFoundError) as error:
             return Retried(id, letter.run, False, str(error))
         return Retried(id, letter.run, True)
+
+    @checked
+    async def redrives(self) -> RedriveList:
+        """What servers retry at a pace, or have retried, the newest first."""
+        self._behind.check_open()
+        return await list_redrives(self._store, self._tenant, self._behind.engine.clock.now_ms())
+
+    @checked
+    async def stop_redrive(self, id: str) -> Redrive:
+        """Retry no more of a redrive. The server that works on it stops within a second or so.
+        RedriveNotFoundError when there is none with this id."""
+        self._behind.check_open()
+        if not is_storable(id):
+            raise RedriveNotFoundError(id)
+        now_ms = self._behind.engine.clock.now_ms()
+        return await stop_redrive(self._store, self._tenant, id, now_ms)
 
     async def _undo_again(self, letter: DeadLetter) -> None:
         """Undo what is left of a run; this dead letter is then of no further interest."""

@@ -152,7 +152,10 @@ class Doctor:
         while True:
             page = await self._store.list_versions(self._tenant, after=after, limit=PAGE)
             for version in page:
-                for what, ref in (("plan", version.plan), ("document", version.document)):
+                for what in ("plan", "document", "source"):
+                    ref: str = getattr(version, what)
+                    if not ref:
+                        continue
                     data = await self._store.get_blob(ref, tenant=self._tenant)
                     if data is None or blob_ref(data) != ref:
                         state = "missing" if data is None else "damaged"

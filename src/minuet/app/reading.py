@@ -26,6 +26,7 @@ from minuet.app.keys import StoredKey
 from minuet.app.leases import Leases, LeaseView
 from minuet.app.logs import LogLine
 from minuet.app.overview import Fleet, Overview
+from minuet.app.redrives import Redrive
 from minuet.app.results import (
     Explanation,
     NodeResult,
@@ -315,6 +316,10 @@ def read_letter_group(shape: Shape) -> LetterGroup:
 
 def read_retried(shape: Shape) -> Retried:
     return Retried(shape["id"], shape["run_id"], shape["retried"], shape["why"] or "")
+
+
+def read_redrive(shape: Shape) -> Redrive:
+    return _make(Redrive, shape, by=shape["by"] or "")
 
 
 def read_worker(shape: Shape) -> WorkerView:

@@ -1,37 +1,35 @@
-"""Redrives: many dead letters retried at a pace by a server, also when the client has left.
+"""Redrives: many dead letters that servers retry at a pace, also when the client has left.
 
-A redrive is a cell of the store, so that every server shows it. One server works on it, and writes
-how far it has come about once a second. If that server ends, the redrive is interrupted: what it
-has not retried is still pending, and can be retried by another one.
+A redrive is a cell of the store that says how far it is, and cells beside it with the ids of its
+dead letters. Any process can list redrives and stop them. `redriving` is how servers work on them.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import quote
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, TypeAlias
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from minuet.clock import Clock, SystemClock
-from minuet.errors import MinuetError
-from minuet.ids import SystemIds
+from minuet.errors import RedriveNotFoundError
 from minuet.store.base import Store
-from minuet.store.records import CellChange
+from minuet.store.records import Cell, CellChange
 
-if TYPE_CHECKING:
-    from minuet.app.app import Facade
-
-#: Seconds between two notes of how far a redrive has come.
-NOTE_S = 1.0
-
-#: After so long without a note, its server has ended.
+#: A server that works on a redrive says how far it is once a second. After so long without a word,
+#: it has ended, and another one goes on.
 SILENT_MS = 15_000
 
-#: Redrives of a tenant that are kept, and refusals that each names.
+#: The cells of redrives, and those with the ids of their dead letters.
+REDRIVES = "redrives/"
+IDS = "redrive-ids/"
+
+#: Ids in one cell, and cells read at once.
+CHUNK = 1_000
+PAGE = 200
+
+#: Redrives of a tenant that are kept after their end.
 KEPT_MAX = 20
-REFUSALS_MAX = 20
 
 RedriveState: TypeAlias = Literal["running", "done", "stopped", "interrupted"]
 
@@ -55,154 +53,127 @@ class Redrive(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_ms: int
     #: When its server has last said how far it is.
     noted_ms: int
+    #: `interrupted`: its server has ended, and no other one has gone on with it.
     state: RedriveState = "running"
     retried: int = 0
     refused: int = 0
     refusals: tuple[Refusal, ...] = ()
     #: Somebody wants it to stop.
     is_unwanted: bool = False
+    #: The server that works on it; "": none does.
+    owner: str = ""
+
+    @property
+    def passed(self) -> int:
+        """How many of its dead letters it is through with."""
+        return self.retried + self.refused
+
+    def seen_at(self, now_ms: int) -> Redrive:
+        """What it is to somebody who looks."""
+        is_silent = not self.owner or now_ms - self.noted_ms > SILENT_MS
+        if self.state != "running" or not is_silent:
+            return self
+        return msgspec.structs.replace(self, state="stopped" if self.is_unwanted else "interrupted")
 
 
-#: The class below has a method `list`.
+#: Of a class that has a method `list`.
 RedriveList: TypeAlias = list[Redrive]
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Redrive).decode
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Redrive).decode
+_decode_ids = msgspec.json.Decoder(list[str]).decode
 
 
-class Redrives:
-    """The redrives of a store, and those that this process works on."""
-
-    def __init__(self, store: Callable[[], Store], clock: Clock | None = None) -> None:
-        self._store = store
-        self._clock = clock or SystemClock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def start(
-        self, facade: Facade, ids: Sequence[str], per_second: float | None, by: str, what: str
-    ) -> Redrive:
-        """Begin to retry these dead letters, at most so many in a second."""
-        now_ms = self._clock.now_ms()
-        made = Redrive(
-            id=SystemIds().run_id(),
-            what=what,
-            by=by,
-            per_second=per_second,
-            total=len(ids),
-            started_ms=now_ms,
-            noted_ms=now_ms,
-        )
-        old = [one for one in await self.list(facade.tenant) if one.state != "running"]
-        forgotten = [CellChange(_name(facade.tenant, one.id), None) for one in old[KEPT_MAX - 1 :]]
-        await self._store().write_cells(
-            [CellChange(_name(facade.tenant, made.id), _encode(made)), *forgotten]
-        )
-        task = asyncio.get_running_loop().create_task(self._work(facade, made, ids))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return made
-
-    async def list(self, tenant: str) -> RedriveList:
-        """The redrives of a tenant, the newest first."""
-        cells = await self._store().list_cells(_folder(tenant))
-        return [self._seen(_decode(cell.data)) for cell in reversed(cells)]
-
-    async def stop(self, tenant: str, id: str) -> Redrive | None:
-        """Have a redrive stop, whichever server works on it; None: there is none."""
-        while True:
-            found = await self._read(tenant, id)
-            if found is None:
-                return None
-            data, redrive = found
-            if redrive.state != "running" or redrive.is_unwanted:
-                return self._seen(redrive)
-            unwanted = msgspec.structs.replace(redrive, is_unwanted=True)
-            if await self._write(tenant, unwanted, data):
-                return self._seen(unwanted)
-
-    async def close(self) -> None:
-        """Interrupt those that this process works on."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _seen(self, redrive: Redrive) -> Redrive:
-        silent_ms = max(SILENT_MS, 3000 / (redrive.per_second or 1000))
-        if redrive.state == "running" and self._clock.now_ms() - redrive.noted_ms > silent_ms:
-            return msgspec.structs.replace(redrive, state="interrupted")
-        return redrive
-
-    # ── working ─────────────────────────────────────────────────────────────────────────
-
-    async def _work(self, facade: Facade, redrive: Redrive, ids: Sequence[str]) -> None:
-        loop = asyncio.get_running_loop()
-        noted = due = loop.time()
-        state: RedriveState = "done"
-        try:
-            for id in ids:
-                if redrive.per_second is not None:
-                    await asyncio.sleep(due - loop.time())
-                    due = max(due, loop.time() - 1) + 1 / redrive.per_second
-                redrive = _count(redrive, id, await _retry(facade, id, redrive.by))
-                if loop.time() - noted >= NOTE_S:
-                    noted = loop.time()
-                    redrive = await self._note(facade.tenant, redrive)
-                    if redrive.is_unwanted:
-                        state = "stopped"
-                        break
-        except asyncio.CancelledError:
-            state = "interrupted"
-            raise
-        finally:
-            await self._note(facade.tenant, msgspec.structs.replace(redrive, state=state))
-
-    async def _note(self, tenant: str, redrive: Redrive) -> Redrive:
-        """Write how far it is; what it is then: somebody may not want it any more."""
-        while True:
-            found = await self._read(tenant, redrive.id)
-            if found is None:
-                return redrive
-            data, known = found
-            redrive = msgspec.structs.replace(
-                redrive, noted_ms=self._clock.now_ms(), is_unwanted=known.is_unwanted
-            )
-            if await self._write(tenant, redrive, data):
-                return redrive
-
-    async def _read(self, tenant: str, id: str) -> tuple[bytes, Redrive] | None:
-        name = _name(tenant, id)
-        cells = await self._store().list_cells(name, limit=1)
-        if not cells or cells[0].name != name:
-            return None
-        return cells[0].data, _decode(cells[0].data)
-
-    async def _write(self, tenant: str, redrive: Redrive, expected: bytes) -> bool:
-        change = CellChange(_name(tenant, redrive.id), _encode(redrive), True, expected)
-        return await self._store().write_cells([change])
+# ── for everybody ───────────────────────────────────────────────────────────────────────────
 
 
-async def _retry(facade: Facade, id: str, by: str) -> str | None:
-    """Retry one; why it was not, or None."""
-    try:
-        async for one in facade.dead_letters.retry([id], by=by):
-            if not one.is_retried:
-                return one.why
-    except MinuetError as error:
-        return str(error)
-    return None
+async def list_redrives(store: Store, tenant: str, now_ms: int) -> RedriveList:
+    """The redrives of a tenant, the newest first."""
+    found = [decode(cell.data) async for cell in read_cells(store, f"{REDRIVES}{_part(tenant)}/")]
+    return [one.seen_at(now_ms) for one in reversed(found)]
 
 
-def _count(redrive: Redrive, id: str, why: str | None) -> Redrive:
-    if why is None:
-        return msgspec.structs.replace(redrive, retried=redrive.retried + 1)
-    refusals = (*redrive.refusals, Refusal(id, why))[:REFUSALS_MAX]
-    return msgspec.structs.replace(redrive, refused=redrive.refused + 1, refusals=refusals)
+async def stop_redrive(store: Store, tenant: str, id: str, now_ms: int) -> Redrive:
+    """Have a redrive stop, whichever server works on it; RedriveNotFoundError if there is none."""
+    name = cell_name(tenant, id)
+    while True:
+        cell = await read_cell(store, name)
+        if cell is None:
+            raise RedriveNotFoundError(id)
+        redrive = decode(cell.data)
+        if redrive.state != "running" or redrive.is_unwanted:
+            return redrive.seen_at(now_ms)
+        changes = []
+        if redrive.owner:
+            redrive = msgspec.structs.replace(redrive, is_unwanted=True)
+        else:
+            redrive = msgspec.structs.replace(redrive, state="stopped")
+            changes = await removed_ids(store, name)
+        changed = CellChange(name, encode(redrive), True, cell.data)
+        if await store.write_cells([changed, *changes]):
+            return redrive.seen_at(now_ms)
 
 
-def _folder(tenant: str) -> str:
-    return f"redrives/{quote(tenant, safe='')}/"
+# ── for servers ─────────────────────────────────────────────────────────────────────────────
 
 
-def _name(tenant: str, id: str) -> str:
-    return _folder(tenant) + quote(id, safe="")
+async def put_redrive(store: Store, tenant: str, new: Redrive, ids: Sequence[str]) -> None:
+    """Keep a redrive and the ids of its dead letters, in one step; forget the oldest that are
+    over."""
+    name = cell_name(tenant, new.id)
+    cells = [cell async for cell in read_cells(store, f"{REDRIVES}{_part(tenant)}/")]
+    over = [cell for cell in cells if decode(cell.data).state != "running"]
+    await store.write_cells(
+        [
+            CellChange(name, encode(new)),
+            *(
+                CellChange(f"{_ids_folder(name)}{at:06d}", encode(ids[at * CHUNK :][:CHUNK]))
+                for at in range(-(-len(ids) // CHUNK))
+            ),
+            *(CellChange(cell.name, None) for cell in over[: -(KEPT_MAX - 1)]),
+        ]
+    )
+
+
+async def read_ids(store: Store, name: str) -> list[str]:
+    """The dead letters of the redrive in this cell, in their order."""
+    cells = read_cells(store, _ids_folder(name))
+    return [id async for cell in cells for id in _decode_ids(cell.data)]
+
+
+async def removed_ids(store: Store, name: str) -> list[CellChange]:
+    """What removes the ids of a redrive that is over."""
+    return [CellChange(cell.name, None) async for cell in read_cells(store, _ids_folder(name))]
+
+
+async def read_cells(store: Store, prefix: str) -> AsyncIterator[Cell]:
+    """All cells whose names begin with this."""
+    after = ""
+    while page := await store.list_cells(prefix, after=after, limit=PAGE):
+        for cell in page:
+            yield cell
+        after = page[-1].name
+
+
+async def read_cell(store: Store, name: str) -> Cell | None:
+    """The cell of this name."""
+    found = await store.list_cells(name, limit=1)
+    return found[0] if found and found[0].name == name else None
+
+
+def cell_name(tenant: str, id: str) -> str:
+    """The name of a redrive's cell."""
+    return f"{REDRIVES}{_part(tenant)}/{_part(id)}"
+
+
+def tenant_of(name: str) -> str:
+    """The tenant of the redrive in this cell."""
+    return unquote(name.removeprefix(REDRIVES).partition("/")[0])
+
+
+def _ids_folder(name: str) -> str:
+    return f"{IDS}{name.removeprefix(REDRIVES)}/"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

@@ -8,7 +8,7 @@ touches its plan (or puts it), and creates the run within the grace. So this ord
 long it takes:
 
 1. list the blobs that were not touched for the grace;
-2. list the plans that runs name, and the plans and documents of all deployed versions;
+2. list the plans that runs name, and the plans, documents and texts of all deployed versions;
 3. delete what is on the first list and not on the second, if it was not touched since the first.
 
 A run that is created after 1 touches its plan after 1 as well, or its plan is not on the first
@@ -279,12 +279,12 @@ class Retention:
                 return found
 
     async def _deployed(self, tenant: str) -> set[str]:
-        """The plans and documents of deployed versions."""
+        """The plans, documents and texts of deployed versions."""
         found: set[str] = set()
         after = ("", 0)
         while True:
             page = await self._store.list_versions(tenant, after=after, limit=PAGE)
-            found.update(ref for version in page for ref in (version.plan, version.document))
+            found.update(ref for version in page for ref in version.blobs)
             if len(page) < PAGE:
                 return found
             after = (page[-1].name, page[-1].version)

@@ -62,8 +62,13 @@ class WorkflowView(msgspec.Struct, frozen=True):
     created_by: str
     #: As canonical data. None: the store has lost it.
     document: dict[str, Json] | None
+    #: The text that was deployed last for this document, in YAML or JSON. None: it was deployed as
+    #: data, or the store has lost it.
+    source: str | None = None
     #: Whether deploying made it; if not, it was there.
     is_new: bool = False
+    #: Whether it was there, and deploying has replaced its text.
+    source_changed: bool = False
 
     @property
     def description(self) -> str | None:
@@ -133,8 +138,8 @@ class Workflows:
     ) -> WorkflowView:
         """Store a workflow as the next version under its name, and have the tag name it.
 
-        The same document again is the same version. Handlers are not checked: workers elsewhere
-        may have them.
+        The same document again is the same version. The text of a document is kept with it: the one
+        that was deployed last. Handlers are not checked: workers elsewhere may have them.
         """
         self._engine.check_open()
         if is_name(workflow):
@@ -152,7 +157,9 @@ class Workflows:
             # Nothing named them before, so they may have been removed.
             await self._keep(compiled)
         view = await self.get(f"{new.name}@{deployed.version.version}")
-        return msgspec.structs.replace(view, is_new=deployed.is_new)
+        return msgspec.structs.replace(
+            view, is_new=deployed.is_new, source_changed=deployed.source_changed
+        )
 
     async def _keep(self, compiled: CompiledWorkflow) -> WorkflowVersion:
         """Put what a version names; the version, without a number."""
@@ -163,12 +170,14 @@ class Workflows:
         for child in compiled.children:
             await self._store.put_blob(child.data, tenant=self._tenant)
         data = _encode(dump_document(compiled.workflow))
+        text = compiled.document.text.encode()
         return WorkflowVersion(
             self._tenant,
             compiled.plan.name,
             version=0,
             plan=await self._store.put_blob(compiled.data, tenant=self._tenant),
             document=await self._store.put_blob(data, tenant=self._tenant),
+            source=await self._store.put_blob(text, tenant=self._tenant) if text else "",
         )
 
     @checked
@@ -181,7 +190,8 @@ class Workflows:
     async def tag(self, name: str, tag: str) -> WorkflowView:
         """Have a tag name the version that `name`, `name@tag` or `name@version` names: an older
         one to go back, a tried one to go on. No version is added, and runs keep theirs."""
-        version = (await self._find(name)).version
+        # Without its text: somebody may just have replaced it.
+        version = msgspec.structs.replace((await self._find(name)).version, source="")
         await self._store.deploy_workflow(version, [tag])
         return await self.get(f"{version.name}@{version.version}")
 
@@ -229,6 +239,9 @@ class Workflows:
     async def _view(self, found: DeployedWorkflow) -> WorkflowView:
         version = found.version
         data = await self._store.get_blob(version.document, tenant=self._tenant)
+        text = None
+        if version.source:
+            text = await self._store.get_blob(version.source, tenant=self._tenant)
         return WorkflowView(
             name=version.name,
             version=version.version,
@@ -239,6 +252,7 @@ class Workflows:
             created_ms=version.created_ms,
             created_by=version.created_by,
             document=None if data is None else msgspec.json.decode(data),
+            source=None if text is None else text.decode(errors="replace"),
         )
 
     @checked

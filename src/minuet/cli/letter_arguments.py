@@ -92,6 +92,24 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     _add_rate(parser)
     parser.set_defaults(ids=[], queue=None, fingerprint=None)
     add_place(parser)
+    parser = add(
+        verbs,
+        "redrives",
+        "redrives:list_redrives",
+        "list what servers retry at a pace",
+        "List the redrives: dead letters that servers retry one after the other, at a pace, and\n"
+        "the last ones that are over.",
+    )
+    add_place(parser)
+    parser = add(
+        verbs,
+        "stop",
+        "redrives:stop",
+        "stop a redrive",
+        "Have servers retry no more of a redrive. What it has not retried stays pending.",
+    )
+    parser.add_argument("id", metavar="ID", help="id of a redrive")
+    add_place(parser)
 
 
 def _add_filters(parser: Parser) -> None:

@@ -15,7 +15,8 @@ def add_deploy(commands: Commands[Parser]) -> None:
         "store workflows under their names, as new versions",
         "Check workflows and store each as the next version under its name. A tag names the new\n"
         "version from then on. If one of the files has a problem, nothing is deployed. What has\n"
-        "not changed since it was deployed gets no new version.",
+        "not changed since it was deployed gets no new version. The text of a file is kept with\n"
+        "its version: where only comments and layout have changed, the new text replaces it.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help=WORKFLOW_FILE)
     parser.add_argument(
@@ -43,6 +44,9 @@ def add_workflows(commands: Commands[Parser]) -> None:
     add_place(parser)
     parser = add(verbs, "show", "workflows:show", "show a version of a workflow and its document")
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
+    parser.add_argument(
+        "--source", action="store_true", help="print only the text that was deployed"
+    )
     add_place(parser)
     parser = add(
         verbs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
@@ -29,8 +30,11 @@ from minuet.cli.problems import print_diagnostics
 from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import Place, command_line, is_memory, open_place, with_app
 from minuet.cli.user import user_name
-from minuet.errors import ConfigError, DocumentError, MinuetError
-from minuet.model import dump_document, read_mapping
+from minuet.errors import ConfigError, DocumentError, MinuetError, StoreUnusableError
+from minuet.model import dump_document, read_mapping, write_yaml
+from minuet.types import Json
+
+_LOST = "the store has lost its document: deploy the same file again"
 
 
 def deploy(arguments: Namespace) -> int:
@@ -54,7 +58,7 @@ def deploy(arguments: Namespace) -> int:
     _check_names(compiled)
     deployed = asyncio.run(_deploy(app, arguments, compiled))
     if arguments.output == "json":
-        print_json([{**shapes.workflow(view), "is_new": view.is_new} for view in deployed])
+        print_json([shapes.deployed(view) for view in deployed])
         return outcomes.COMPLETED
     for view in deployed:
         print(clean(_describe_deployed(view, arguments.tag)))
@@ -119,7 +123,8 @@ def _check_names(compiled: list[CompiledWorkflow]) -> None:
 def _describe_deployed(view: WorkflowView, tag: str) -> str:
     if view.is_new:
         return f"{view.name}: version {view.version} deployed as {tag}"
-    return f"{view.name}: version {view.version} was there already; {tag} names it"
+    text = ", and its text is replaced" if view.source_changed else ""
+    return f"{view.name}: version {view.version} was there already; {tag} names it{text}"
 
 
 def list_workflows(arguments: Namespace) -> int:
@@ -157,7 +162,7 @@ def _tags_text(view: WorkflowView) -> str:
 
 
 def show(arguments: Namespace) -> int:
-    """Show a version of a workflow and its document."""
+    """Show a version of a workflow and its document, or the text of the document alone."""
 
     async def ask(app: Facade) -> WorkflowView:
         return await app.workflows.get(arguments.workflow)
@@ -165,6 +170,9 @@ def show(arguments: Namespace) -> int:
     view = with_app(arguments, ask)
     if arguments.output == "json":
         print_json(shapes.workflow(view))
+        return outcomes.COMPLETED
+    if arguments.source:
+        _print_source(view)
         return outcomes.COMPLETED
     by = f" by {view.created_by}" if view.created_by else ""
     created = f"{format_moment(view.created_ms)[:16]}{by} ({format_age(view.created_ms)})"
@@ -210,12 +218,29 @@ def delete(arguments: Namespace) -> int:
     return outcomes.COMPLETED
 
 
+def _print_source(view: WorkflowView) -> None:
+    """The text alone, as it can be deployed again."""
+    text = view.source
+    if text is None:
+        if view.document is None:
+            raise StoreUnusableError(f"{view.name}@{view.version}: {_LOST}")
+        note("It was deployed as data: this text was made of it.")
+        text = write_yaml(_ordered(view.document))
+    sys.stdout.write(clean(text) if sys.stdout.isatty() else text)
+
+
 def _document_text(view: WorkflowView) -> str:
+    """The document as it was written, or as JSON."""
+    if view.source is not None:
+        return view.source.replace("\r\n", "\n").rstrip("\n")
     if view.document is None:
-        return "The store has lost its document: deploy the same file again."
+        return f"{_LOST[0].upper()}{_LOST[1:]}."
+    return msgspec.json.format(msgspec.json.encode(_ordered(view.document)), indent=2).decode()
+
+
+def _ordered(document: dict[str, Json]) -> dict[str, Json]:
+    """A document with its fields in the usual order: a name first."""
     try:
-        # With its fields in the usual order: a name first.
-        shown = dump_document(read_mapping(view.document).workflow)
+        return dump_document(read_mapping(document).workflow)
     except DocumentError:
-        shown = view.document  # Another version of Minuet wrote it.
-    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+        return document  # Another version of Minuet wrote it.

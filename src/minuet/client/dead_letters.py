@@ -15,9 +15,10 @@ from minuet.app.dead_letters import (
     LetterStatus,
     Retried,
 )
+from minuet.app.redrives import Redrive, RedriveList
 from minuet.client.base import EVERYTHING, Remote, pages, remote
 from minuet.client.transport import Transport, path_of
-from minuet.errors import DeadLetterNotFoundError
+from minuet.errors import DeadLetterNotFoundError, RedriveNotFoundError
 
 
 @remote
@@ -90,6 +91,18 @@ class RemoteDeadLetters(Remote, DeadLetters):
     async def _retry_one(self, id: str, by: str) -> Retried:
         (shape,) = (await self._post(path_of("dlq", id, "retry"), {"by": by}))["items"]
         return reading.read_retried(shape)
+
+    async def redrives(self) -> RedriveList:
+        """What servers retry at a pace, or have retried, the newest first."""
+        page = await self._get("/dlq/redrives")
+        return [reading.read_redrive(shape) for shape in page["items"]]
+
+    async def stop_redrive(self, id: str) -> Redrive:
+        """Retry no more of a redrive."""
+        if not id:
+            raise RedriveNotFoundError(id)
+        shape = await self._post(path_of("dlq", "redrives", id, "stop"), again=True)
+        return reading.read_redrive(shape)
 
     async def edit(
         self, id: str, config: dict[str, Any], *, by: str = "", why: str = ""

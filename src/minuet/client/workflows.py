@@ -50,8 +50,9 @@ class RemoteWorkflows(Remote, Workflows):
                 ["workflow: a document is deployed: pass its path, its text or its data"],
                 argument="workflow",
             )
-        document = dump_document(read_source(workflow).workflow)
-        body = {"document": document, "tag": tag, "message": message, "by": by}
+        document = read_source(workflow)
+        sent = document.text or dump_document(document.workflow)
+        body = {"document": sent, "tag": tag, "message": message, "by": by}
         # The same document again is the same version.
         return reading.read_workflow(await self._post("/workflows", body, again=True))
 

@@ -379,7 +379,8 @@ class Store(Protocol):
         """Add a version to a workflow, and have these tags name it.
 
         Without a number, it gets the next one. If the version that one of the tags names, or the
-        newest one, has the same plan and document, then that is the answer and nothing is added.
+        newest one, has the same plan and document, then that is the answer and nothing is added:
+        it gets the new one's text, or keeps its own if the new one has none.
         With a number (to move it to another store, or tags to it) it is added only as the next
         one, with its time; it may be there already. None: another version has the number, or
         there would be a gap, and nothing changed.

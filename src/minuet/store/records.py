@@ -386,7 +386,7 @@ class WorkerEntry(Record, frozen=True):
 
 
 class WorkflowVersion(Record, frozen=True):
-    """One state of a deployed workflow; it never changes."""
+    """One state of a deployed workflow. Only its text may be replaced."""
 
     tenant: str
     name: str
@@ -398,6 +398,14 @@ class WorkflowVersion(Record, frozen=True):
     message: FreeText = ""
     created_ms: int = 0
     created_by: FreeText = ""
+    #: The blob of the text that its document was read from, as people wrote it; "": there is none.
+    source: str = ""
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        """The blobs that it names."""
+        named = (self.plan, self.document)
+        return (*named, self.source) if self.source else named
 
 
 class DeployedWorkflow(Record, frozen=True):
@@ -416,6 +424,8 @@ class Deployed(Record, frozen=True):
     version: WorkflowVersion
     #: Whether it was added; if not, it was there.
     is_new: bool
+    #: Whether it was there, and has the new text from now on.
+    source_changed: bool = False
 
 
 class BlobEntry(Record, frozen=True, array_like=True):

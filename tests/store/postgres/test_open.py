@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 from tests import servers
 from tools.services import Postgres, free_port
@@ -26,6 +27,7 @@ from minuet.errors import (
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database
+from minuet.store.records import WorkflowVersion
 
 from .conftest import Opener, Session, done, new_run, schema_of
 
@@ -138,6 +140,22 @@ async def test_a_schema_made_with_other_migrations_is_refused(
     await admin.execute(f"UPDATE {schema_of(url)}.migrations SET checksum = 'other'")
 
     assert "was made with other migrations" in str(await refusal(url))
+
+
+async def test_workflows_that_were_deployed_without_a_text_have_none(
+    opened: Opener, url: str, admin: Any
+) -> None:
+    store = await opened()
+    new = WorkflowVersion("default", "w", 0, "p", "d", created_by="me", source="text")
+    deployed = await store.deploy_workflow(new, ["main"])
+    schema = schema_of(url)
+    await admin.execute(f"ALTER TABLE {schema}.workflow_versions DROP COLUMN source")
+    await admin.execute(f"DELETE FROM {schema}.migrations WHERE name = 'keep_sources'")
+
+    found = await (await opened()).list_versions("default")
+
+    assert deployed is not None
+    assert found == [msgspec.structs.replace(deployed.version, source="")]
 
 
 async def test_a_schema_of_another_program_is_refused(url: str, admin: Any) -> None:

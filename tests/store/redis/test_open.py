@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 from tools.services import HOST, Redis, free_port
@@ -17,6 +18,7 @@ from minuet.app.app import App
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
 from minuet.store.changes import NewRun
 from minuet.store.exchange import Delivery, Exchange, Take
+from minuet.store.records import Deployed, WorkflowVersion
 from minuet.store.redis import RedisStore
 from minuet.store.redis.put_run import _token_row
 from minuet.store.redis.server import find_problem
@@ -209,6 +211,31 @@ async def test_runs_of_the_layout_before_can_be_read_and_go_on(start_server: Sta
     assert await store.read_run("default", "r") == run
     reply = await store.exchange(Exchange("s", 1, "lease", take=(Take(("q",), 1),)))
     assert reply.runs["r"].workflow == "w"
+    await store.close()
+
+
+async def test_workflows_that_were_deployed_without_a_text_can_be_read_and_get_one(
+    start_server: Start,
+) -> None:
+    """Their rows end one column earlier."""
+    server = start_server()
+    store = RedisStore(server.url)
+    await store.open()
+    new = WorkflowVersion("default", "order", 0, plan="p", document="d", created_by="me")
+    deployed = await store.deploy_workflow(new, ["main"])
+    assert deployed is not None
+    with redis.Redis(port=server.port) as client:
+        (key,) = client.keys("*:versions:default")
+        ((field, row),) = client.hgetall(key).items()
+        assert row.endswith(b"\xa0")
+        client.hset(key, field, row[:-1])
+
+    assert await store.list_versions("default") == [deployed.version]
+    written = msgspec.structs.replace(new, source="text")
+    again = await store.deploy_workflow(written, ["main"])
+    expected = msgspec.structs.replace(deployed.version, source="text")
+    assert again == Deployed(expected, is_new=False, source_changed=True)
+    assert await store.list_versions("default") == [expected]
     await store.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from minuet.clock import ManualClock
 from minuet.errors import ConfigError, StoreUnusableError
-from minuet.store.records import Arrival, DeadLetter, Join, Run, Token
+from minuet.store.records import Arrival, DeadLetter, Join, Run, Token, WorkflowVersion
 from minuet.store.sql_files import read_migrations
 from minuet.store.sqlite import SqliteStore
 from minuet.store.sqlite.connection import check_version, path_of
@@ -185,6 +185,24 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> N
     rows = db.execute("SELECT version, name, applied_ms FROM migrations").fetchall()
     assert rows == [(1, "first", 0), (2, "second", 7)]
     assert db.execute("SELECT count(*) FROM added").get == 0
+
+
+async def test_workflows_that_were_deployed_without_a_text_have_none(tmp_path: Path) -> None:
+    path, folder = tmp_path / "x.db", tmp_path / "migrations"
+    folder.mkdir()
+    for migration in sorted(MIGRATIONS.glob("*.sql"))[:15]:
+        (folder / migration.name).write_text(migration.read_text())
+    db = apsw.Connection(str(path))
+    migrate(db, path, 0, folder)
+    db.execute("INSERT INTO workflow_versions VALUES ('default', 'w', 1, 'p', 'd', '', 5, 'me')")
+    db.close()
+
+    store = SqliteStore(path)
+    await store.open()
+    found = await store.list_versions("default")
+    await store.close()
+
+    assert found == [WorkflowVersion("default", "w", 1, "p", "d", "", 5, "me", source="")]
 
 
 @pytest.mark.parametrize(

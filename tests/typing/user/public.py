@@ -354,6 +354,7 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type((error.recorded, error.wanted), tuple[str, list[str]])
         case (
             minuet.DeadLetterNotFoundError()
+            | minuet.RedriveNotFoundError()
             | minuet.ApprovalNotFoundError()
             | minuet.KeyNotFoundError()
         ):

@@ -714,7 +714,9 @@ export interface paths {
          * Deploy Workflow
          * @description Store a document as the next version under its name, and have a tag name it.
          *
-         *     The same document again is the same version (`is_new` is false).
+         *     The same document again is the same version (`is_new` is false). The text of a document that is
+         *     sent as text is kept (`source`), with comments and layout; another text of the same document
+         *     replaces it (`source_changed`).
          */
         post: operations["deploy_workflow"];
         delete?: never;
@@ -980,7 +982,7 @@ export interface paths {
         /**
          * Start Redrive
          * @description Retry dead letters one after the other, at most so many in a second. The server goes on with
-         *     it after its answer; if it ends before, what is left stays pending.
+         *     it after its answer; if it ends before, another server of the store does.
          */
         post: operations["start_redrive"];
         delete?: never;
@@ -2984,7 +2986,7 @@ export interface components {
             by: string | null;
             per_second: number | null;
             /**
-             * @description `interrupted`: its server has ended; the rest is still pending.
+             * @description `interrupted`: its server has ended; another one goes on with it.
              * @enum {unknown}
              */
             state: "done" | "interrupted" | "running" | "stopped";
@@ -3773,10 +3775,20 @@ export interface components {
             description: string | null;
             document: Record<string, never> | null;
             /**
+             * @description Its text as it was deployed last, in YAML or JSON; null: as data.
+             * @default null
+             */
+            source: string | null;
+            /**
              * @description Whether deploying made it.
              * @default false
              */
             is_new: boolean;
+            /**
+             * @description Whether it was there, and deploying has replaced its text.
+             * @default false
+             */
+            source_changed: boolean;
             /** @default [] */
             diagnostics: components["schemas"]["Diagnostic"][];
         };

@@ -81,7 +81,7 @@ class Redrive(Reply, frozen=True):
     per_second: float | None
     state: Annotated[
         Literal["running", "done", "stopped", "interrupted"],
-        Meta(description="`interrupted`: its server has ended; the rest is still pending."),
+        Meta(description="`interrupted`: its server has ended; another one goes on with it."),
     ]
     total: int
     retried: int

@@ -50,7 +50,14 @@ class Workflow(Reply, frozen=True):
     message: str | None
     description: str | None
     document: dict[str, Any] | None
+    source: Annotated[
+        str | None,
+        Meta(description="Its text as it was deployed last, in YAML or JSON; null: as data."),
+    ] = None
     is_new: Annotated[bool, Meta(description="Whether deploying made it.")] = False
+    source_changed: Annotated[
+        bool, Meta(description="Whether it was there, and deploying has replaced its text.")
+    ] = False
     diagnostics: list[Diagnostic] = []
 
 

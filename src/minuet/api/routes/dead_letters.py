@@ -13,7 +13,6 @@ from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.bodies import read_body
 from minuet.api.context import All, Here
 from minuet.api.describing import describes
-from minuet.api.errors import NotFoundError
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
 from minuet.app.app import Facade
@@ -88,10 +87,9 @@ async def group_dead_letters(
 
 
 @router.get("/dlq/redrives", **describes(replies.Redrive, page=True))
-async def list_redrives(shared: All, facade: Here) -> Response:
+async def list_redrives(facade: Here) -> Response:
     """What servers retry at a pace, or have retried, the newest first."""
-    found = await shared.redrives.list(facade.tenant)
-    return answer_page(map(shapes.redrive, found), None)
+    return answer_page(map(shapes.redrive, await facade.dead_letters.redrives()), None)
 
 
 @router.post(
@@ -105,22 +103,19 @@ async def list_redrives(shared: All, facade: Here) -> Response:
 )
 async def start_redrive(request: Request, shared: All, facade: Here) -> Response:
     """Retry dead letters one after the other, at most so many in a second. The server goes on with
-    it after its answer; if it ends before, what is left stays pending."""
+    it after its answer; if it ends before, another server of the store does."""
     asked = await read_body(request, requests.StartRedrive)
     ids = await _find_ids(facade, asked)
     words = [asked.run_id, asked.node_id, asked.queue, asked.fingerprint]
     what = " ".join(filter(None, words)) or (ids[0] if len(ids) == 1 else f"{len(ids):,} ids")
-    made = await shared.redrives.start(facade, ids, asked.per_second, asked.by, what)
+    made = await shared.redriver.start(facade, ids, asked.per_second, asked.by, what)
     return JsonAnswer(shapes.redrive(made), 201)
 
 
 @router.post("/dlq/redrives/{id}/stop", **describes(replies.Redrive, errors=(404,)))
-async def stop_redrive(shared: All, facade: Here, id: RedriveId) -> Response:
+async def stop_redrive(facade: Here, id: RedriveId) -> Response:
     """Retry no more of a redrive. The server that works on it stops within a second or so."""
-    found = await shared.redrives.stop(facade.tenant, id)
-    if found is None:
-        raise NotFoundError(f"there is no redrive {id!r:.100}")
-    return JsonAnswer(shapes.redrive(found))
+    return JsonAnswer(shapes.redrive(await facade.dead_letters.stop_redrive(id)))
 
 
 @router.get("/dlq/{id}", **describes(replies.LetterDetails, errors=(404,)))

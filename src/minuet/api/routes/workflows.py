@@ -41,14 +41,15 @@ Tag = Annotated[str, Path(description="A tag.", examples=["main"])]
 async def deploy_workflow(request: Request, facade: Here) -> Response:
     """Store a document as the next version under its name, and have a tag name it.
 
-    The same document again is the same version (`is_new` is false).
+    The same document again is the same version (`is_new` is false). The text of a document that is
+    sent as text is kept (`source`), with comments and layout; another text of the same document
+    replaces it (`source_changed`).
     """
     asked = await read_body(request, requests.Deploy)
     compiled = compile_document(facade, asked.document)
     view = await facade.workflows.deploy(compiled, asked.tag, asked.message, by=asked.by)
     warnings = await find_warnings(facade, compiled)
-    shape = {**shapes.workflow(view), "is_new": view.is_new, "diagnostics": warnings}
-    return JsonAnswer(shape, 201)
+    return JsonAnswer({**shapes.deployed(view), "diagnostics": warnings}, 201)
 
 
 @router.post(

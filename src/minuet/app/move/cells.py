@@ -3,17 +3,21 @@
 They are copied, and one that the other store has is left alone, so an interrupted move continues. A
 webhook that is to be sent is removed here once it is there: then the other store sends it. At every
 moment at least one of the two has it, so it is sent at least once. What only the processes of one
-store use stays: who sends, and how its receivers do.
+store use stays: who sends, how its receivers do, and which dead letters its servers are retrying.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from minuet.app.redrives import IDS, REDRIVES
 from minuet.store.base import Store
 from minuet.store.records import Cell, CellChange
 from minuet.webhooks.notifier import LEASE
 from minuet.webhooks.outbox import OUT, RECEIVER
+
+#: What is not moved.
+STAYS = (LEASE, RECEIVER, REDRIVES, IDS)
 
 #: Cells read and written at once.
 PAGE = 200
@@ -32,7 +36,7 @@ class CellMover:
         after = ""
         while page := await self._source.list_cells(prefix, after=after, limit=PAGE):
             after = page[-1].name
-            await self._move([one for one in page if not one.name.startswith((LEASE, RECEIVER))])
+            await self._move([one for one in page if not one.name.startswith(STAYS)])
 
     async def _move(self, cells: list[Cell]) -> None:
         sent_there = [cell for cell in cells if cell.name.startswith(OUT)]

@@ -1,9 +1,10 @@
 """Move deployed workflows from one store to another.
 
 They are copied, version by version in their order, each with its blobs first, and then the tags. A
-version that the other store has is left alone, so an interrupted move continues. Where the other
-store has another version of the same number, the workflow is left from there on, and people must
-decide. A workflow that has more versions there has gone on there, so its tags stay.
+version that the other store has is left alone, so an interrupted move continues; it only gets its
+text if it has none there. Where the other store has another version of the same number, the
+workflow is left from there on, and people must decide. A workflow that has more versions there has
+gone on there, so its tags stay.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minuet.errors import StoreUnusableError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
 from minuet.store.records import WorkflowVersion
+from minuet.store.rules.workflows import is_same
 
 #: Versions read in one page.
 PAGE = 200
@@ -69,13 +71,13 @@ class WorkflowCopier:
     async def _copy(self, version: WorkflowVersion) -> WorkflowOutcome:
         tenant, name, number = version.tenant, version.name, version.version
         there = await self._target.read_workflow(tenant, name, number)
-        if there is not None:
-            same = (there.version.plan, there.version.document) == (version.plan, version.document)
-            message = "" if same else "the other store has another version of this number"
+        if there is not None and not is_same(there.version, version):
+            message = "the other store has another version of this number"
             return WorkflowOutcome(tenant, name, number, message=message)
-        if self._dry_run:
-            return WorkflowOutcome(tenant, name, number, is_new=True)
-        for ref in (version.plan, version.document):
+        is_complete = there is not None and (there.version.source or not version.source)
+        if self._dry_run or is_complete:
+            return WorkflowOutcome(tenant, name, number, is_new=there is None)
+        for ref in version.blobs:
             await self._copy_blob(tenant, ref)
         deployed = await self._target.deploy_workflow(version)
         message = "" if deployed else "another version was deployed to the other store meanwhile"
@@ -91,8 +93,10 @@ class WorkflowCopier:
         for tag, number in here.tags.items():
             tagged = await self._source.read_workflow(tenant, name, number)
             if tagged is not None and there.tags.get(tag) != number:
-                # If the other store has another version of this number, nothing happens.
-                await self._target.deploy_workflow(tagged.version, [tag])
+                # If the other store has another version of this number, nothing happens. Its text
+                # may be a newer one.
+                version = msgspec.structs.replace(tagged.version, source="")
+                await self._target.deploy_workflow(version, [tag])
 
     async def _copy_blob(self, tenant: str, ref: str) -> None:
         """Copy a blob, and the configs that it names. What is not there cannot be copied: `minuet

@@ -301,8 +301,8 @@ class Replica:
         await self._delete_workflows(found)
         for version in found.versions:
             there = await self._store.read_workflow(self._tenant, version.name, version.version)
-            if there is None:
-                for ref in (version.plan, version.document):
+            if there is None or there.version != version:
+                for ref in version.blobs:
                     await self._copy_blob(primary, ref)
                 await self._store.deploy_workflow(version)
         newest = {(version.name, version.version): version for version in found.versions}
@@ -321,7 +321,12 @@ class Replica:
             after = (page[-1].name, page[-1].version)
             for version in page:
                 there = theirs.get((version.name, version.version))
-                if there is None or not is_same(there, version):
+                # A text may be replaced, but is never removed alone.
+                if (
+                    there is None
+                    or not is_same(there, version)
+                    or (version.source and not there.source)
+                ):
                     gone.add(version.name)
         for name in gone:
             await self._store.delete_workflow(self._tenant, name)

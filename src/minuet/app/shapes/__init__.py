@@ -38,7 +38,7 @@ from minuet.app.shapes.runs import (
     unserved,
 )
 from minuet.app.shapes.server import checkup, overview, sample, statistics, webhook_receiver
-from minuet.app.shapes.workflows import diagnostics, node_type, validated, workflow
+from minuet.app.shapes.workflows import deployed, diagnostics, node_type, validated, workflow
 
 __all__ = [
     "Shape",
@@ -51,6 +51,7 @@ __all__ = [
     "consequences",
     "count_errors",
     "dead_letter",
+    "deployed",
     "diagnostics",
     "error",
     "event",

@@ -28,7 +28,13 @@ def workflow(found: WorkflowView) -> Shape:
         "message": found.message or None,
         "description": found.description,
         "document": found.document,
+        "source": found.source,
     }
+
+
+def deployed(found: WorkflowView) -> Shape:
+    """A version, and what deploying has done."""
+    return {**workflow(found), "is_new": found.is_new, "source_changed": found.source_changed}
 
 
 def node_type(found: NodeTypeInfo) -> Shape:

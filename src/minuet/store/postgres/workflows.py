@@ -24,6 +24,7 @@ _READ_VERSIONS = statement("read_versions")
 _TIME_OF_DEPLOYMENT = statement("time_of_deployment")
 _WRITE_NAMED = statement("write_named")
 _INSERT_VERSION = statement("insert_version")
+_REPLACE_SOURCE = statement("replace_source")
 _DELETE_NAMED = statement("delete_named")
 _DELETE_VERSIONS = statement("delete_versions")
 _LIST_WORKFLOWS = statement("list_workflows")
@@ -45,6 +46,9 @@ async def deploy_workflow(
         return None
     if made.deployed.is_new:
         await link.run(_INSERT_VERSION, *_version_row(made.deployed.version))
+    elif made.deployed.source_changed:
+        number = made.deployed.version.version
+        await link.run(_REPLACE_SOURCE, new.tenant, new.name, number, new.source)
     if made.named != named:
         row = (made.named.newest, to_json(made.named.tags))
         await link.run(_WRITE_NAMED, new.tenant, new.name, *row)

@@ -24,11 +24,12 @@ class RedisWorkflows(RedisCalls):
         answer = await self._ask(
             *("deploy_workflow", new.tenant, self._now_ms(), new.tenant, new.name, new.version),
             *(new.plan, new.document, new.message, new.created_ms, new.created_by, tags),
+            new.source,
         )
         if answer is None:
             return None
-        is_new, version = answer
-        return Deployed(version_of(new.tenant, version), bool(is_new))
+        is_new, source_changed, version = answer
+        return Deployed(version_of(new.tenant, version), bool(is_new), bool(source_changed))
 
     async def read_workflow(
         self, tenant: str, name: str, at: int | str | None = None

@@ -1,7 +1,8 @@
 """Deployed workflows: which version a call adds, and which one its tags name.
 
-Versions are numbered without gaps and never change; tags move. A version is loaded by its number,
-so a store loads the `Named` row of a workflow first, then the versions that `compared` lists.
+Versions are numbered without gaps; tags move. Of a version only the text may be replaced, by
+another text of the same document. A version is loaded by its number, so a store loads the `Named`
+row of a workflow first, then the versions that `compared` lists.
 """
 
 from __future__ import annotations
@@ -57,9 +58,13 @@ def deploy(
         if not new.version:
             new = msgspec.structs.replace(new, version=named.newest + 1, created_ms=now_ms)
     kept = same or new
+    source_changed = same is not None and new.source not in ("", same.source)
+    if source_changed:
+        kept = msgspec.structs.replace(kept, source=new.source)
     moved = {**named.tags, **dict.fromkeys(tags, kept.version)}
     return Deployment(
-        Deployed(kept, is_new=same is None), Named(max(named.newest, kept.version), moved)
+        Deployed(kept, is_new=same is None, source_changed=source_changed),
+        Named(max(named.newest, kept.version), moved),
     )
 
 

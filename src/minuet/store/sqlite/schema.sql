@@ -249,7 +249,7 @@ CREATE TABLE workflow_versions (
     document TEXT NOT NULL,
     message TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
-    created_by TEXT NOT NULL,
+    created_by TEXT NOT NULL, source TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (tenant, name, version)
 ) STRICT, WITHOUT ROWID;
 

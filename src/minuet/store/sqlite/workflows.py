@@ -21,6 +21,7 @@ _READ_NAMED = statement("read_named")
 _READ_VERSIONS = statement("read_versions")
 _WRITE_NAMED = statement("write_named")
 _INSERT_VERSION = statement("insert_version")
+_REPLACE_SOURCE = statement("replace_source")
 _DELETE_NAMED = statement("delete_named")
 _DELETE_VERSIONS = statement("delete_versions")
 _LIST_WORKFLOWS = statement("list_workflows")
@@ -40,6 +41,9 @@ def deploy_workflow(change: Change, new: WorkflowVersion, tags: Sequence[str]) -
         return None
     if made.deployed.is_new:
         change.db.execute(_INSERT_VERSION, _version_row(made.deployed.version))
+    elif made.deployed.source_changed:
+        place = {"tenant": new.tenant, "name": new.name, "version": made.deployed.version.version}
+        change.db.execute(_REPLACE_SOURCE, {**place, "source": new.source})
     if made.named != named:
         row = {"newest": made.named.newest, "tags": to_json(made.named.tags)}
         change.db.execute(_WRITE_NAMED, {"tenant": new.tenant, "name": new.name, **row})

@@ -9,7 +9,7 @@ import { Link, useQueryParam } from "../../lib/router.tsx";
 import { useFeed } from "../../live/feed.ts";
 import { GroupPanel } from "./GroupPanel.tsx";
 import { LetterPanel } from "./LetterPanel.tsx";
-import { hideRetried, stopRetrying, useRetrying } from "./retrying.ts";
+import { goesOn, hideRetried, stopRetrying, useRetrying } from "./retrying.ts";
 import "./dlq.css";
 
 /** Letters whose times are drawn. */
@@ -148,7 +148,7 @@ function columnsOf(times: Map<string, number[]> | null, rows: readonly LetterGro
 
 const STATES = { running: "Retrying", done: "Retried", stopped: "Stopped after", interrupted: "Interrupted after" };
 
-/** How far the server has come with retries. */
+/** How far servers have come with retries. */
 function Progress() {
   const now = useRetrying();
   if (!now) return null;
@@ -164,7 +164,7 @@ function Progress() {
           </span>
         )}
       </span>
-      {now.state === "running" ? (
+      {goesOn(now) ? (
         <Button kind="plain" icon="stop" onClick={() => void stopRetrying(now.id)}>
           Stop
         </Button>

@@ -11,6 +11,9 @@ export type Redrive = Shape<"Redrive">;
 /** Between two questions about how far it is. */
 const PAUSE = 500;
 
+/** Whether servers go on with it: another one does with what was interrupted. */
+export const goesOn = ({ state }: Redrive): boolean => state === "running" || state === "interrupted";
+
 /** What is being retried, or was last while somebody looked. */
 const current = new Store<Redrive | null>(null);
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -41,7 +44,7 @@ export const hideRetried = (): void => current.set(null);
 export function useRetrying(): Redrive | null {
   useEffect(() => {
     void get<Page<Redrive>>("/dlq/redrives").then(({ items }) => {
-      const running = items.find((one) => one.state === "running");
+      const running = items.find(goesOn);
       if (running && !current.get()) {
         current.set(running);
         follow();
@@ -59,7 +62,7 @@ function follow(): void {
         const known = items.find((one) => one.id === current.get()?.id);
         if (!known) return;
         current.set(known);
-        if (known.state === "running") follow();
+        if (goesOn(known)) follow();
       },
       () => follow(),
     );

@@ -38,11 +38,14 @@ export default function EditorPage() {
   if (workflow !== opened.current && workflow !== saved.current) opened.current = workflow;
   const name = opened.current;
   const { data, error, reload } = useQuery(name ? `workflow ${name}` : null, (signal) => get<Workflow>("/workflows/{name}", { path: { name }, signal }));
-  const base = useMemo(() => (name ? (data ? toYaml(inOrder(data.document)) : null) : NEW), [name, data]);
+  const base = useMemo(() => (name ? (data ? textOf(data) : null) : NEW), [name, data]);
   if (error) return <Failure error={error} onRetry={reload} />;
   if (base === null) return <Loading what="the workflow" />;
   return <Editor key={name} name={name} base={base} version={data?.version ?? null} onSaved={(one) => (saved.current = one)} />;
 }
+
+/** The text as it was deployed; of a document that was deployed as data, one that is made of it. */
+const textOf = ({ source, document }: Workflow): string => source?.replace(/\r\n?/g, "\n") ?? toYaml(inOrder(document));
 
 interface EditorProps {
   name: string;
@@ -246,7 +249,8 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
             keepDraft(name, { text, at: Date.now(), base: text });
             onSaved(workflow.name);
             if (!name) navigate(`/editor?workflow=${encodeURIComponent(workflow.name)}`, { replace: true });
-            toast(workflow.is_new ? `${workflow.name} v${workflow.version} is deployed` : `${workflow.name} v${workflow.version} has this document already`);
+            const label = `${workflow.name} v${workflow.version}`;
+            toast(workflow.is_new ? `${label} is deployed` : workflow.source_changed ? `${label} has this document already; its text is replaced` : `${label} has this document already`);
           }}
         />
       )}

@@ -56,7 +56,7 @@ export function SaveDialog({ name, text, onSaved, onClose }: SaveDialogProps) {
           <input className="field" autoFocus value={message} onChange={(event) => setMessage(event.target.value)} />
         </label>
       </form>
-      <p className="muted">Runs that are started from now on have the new version; those that go on keep theirs. Comments of the text stay in your file and your browser: the store keeps the document.</p>
+      <p className="muted">Runs that are started from now on have the new version; those that go on keep theirs. The text is kept as it is; one that differs only in comments and layout makes no new version.</p>
       {refused && (
         <p className="form-problem" role="alert">
           {refused}

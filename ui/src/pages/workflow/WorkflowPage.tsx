@@ -5,6 +5,7 @@ import { useEvery, useQuery } from "../../api/useQuery.ts";
 import type { PageProps } from "../../app/routes.ts";
 import { Button, CopyButton, Duration, Empty, Failure, Icon, Json, Loading, MiniGraph, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
 import type { Graph } from "../../fold/types.ts";
+import { isJson } from "../../document/edits.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
@@ -16,13 +17,20 @@ import { Versions } from "./Versions.tsx";
 
 type Validated = Shape<"Validated">;
 type Row = Statistics["newest"][number];
+type Language = "source" | "yaml" | "json";
+
+function textIn({ source, document }: Workflow, language: Language): string {
+  if (language === "source" && source != null) return source;
+  if (!document) return "";
+  return language === "json" ? JSON.stringify(inOrder(document), null, 2) : toYaml(inOrder(document));
+}
 
 export default function WorkflowPage({ params }: PageProps) {
   const name = params.name!;
   const [tab, setTab] = useQueryParam("tab", "graph");
   const [version, setVersion] = useQueryParam("version");
   const [node, setNode] = useQueryParam("node");
-  const [language, setLanguage] = useState<"yaml" | "json">("yaml");
+  const [chosen, setLanguage] = useState<Language | null>(null);
   const reference = version ? `${name}@${version}` : name;
   // A workflow without the tag main still has versions.
   const found = useQuery(reference, (signal) =>
@@ -36,7 +44,9 @@ export default function WorkflowPage({ params }: PageProps) {
   const statistics = useQuery(`statistics ${name}`, (signal) => get<Page<Statistics>>("/statistics", { query: { workflow: name }, signal }));
   useEvery(5000, statistics.reload);
   const workflow = found.data;
-  const text = useMemo(() => (workflow?.document ? (language === "yaml" ? toYaml(inOrder(workflow.document)) : JSON.stringify(inOrder(workflow.document), null, 2)) : ""), [workflow, language]);
+  const isWritten = workflow?.source != null;
+  const language: Language = chosen && (isWritten || chosen !== "source") ? chosen : isWritten ? "source" : "yaml";
+  const text = useMemo(() => (workflow ? textIn(workflow, language) : ""), [workflow, language]);
   const checked = useQuery(text ? `${reference} ${workflow?.digest} ${language}` : null, (signal) => post<Validated>("/workflows/validate", { body: { document: text }, signal }));
   useShortcuts([
     { keys: "s", label: "Start the workflow", run: () => setTab("start") },
@@ -137,8 +147,9 @@ export default function WorkflowPage({ params }: PageProps) {
                 <Segments
                   label="Language"
                   chosen={language}
-                  onChoose={(next) => setLanguage(next as "yaml" | "json")}
+                  onChoose={(next) => setLanguage(next as Language)}
                   options={[
+                    ...(isWritten ? [{ id: "source", label: "As written" }] : []),
                     { id: "yaml", label: "YAML" },
                     { id: "json", label: "JSON" },
                   ]}
@@ -165,7 +176,7 @@ export default function WorkflowPage({ params }: PageProps) {
                   </p>
                 )
               )}
-              <Source text={text} language={language} problems={problems} label="Document" />
+              <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
             </div>
           )}
           {tab === "start" && (checked.data ? <Start key={reference} name={workflow.name} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}

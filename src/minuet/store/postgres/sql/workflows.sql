@@ -21,7 +21,11 @@ ON CONFLICT (tenant, name) DO UPDATE SET newest = excluded.newest, tags = exclud
 
 -- name: insert_version
 INSERT INTO minuet.workflow_versions ({workflow_version})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: replace_source
+UPDATE minuet.workflow_versions SET source = $4
+WHERE tenant = $1 AND name = $2 AND version = $3;
 
 -- name: delete_named
 DELETE FROM minuet.workflows WHERE tenant = $1 AND name = $2 RETURNING newest;

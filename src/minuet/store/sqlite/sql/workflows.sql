@@ -17,6 +17,10 @@ ON CONFLICT (tenant, name) DO UPDATE SET newest = excluded.newest, tags = exclud
 INSERT INTO workflow_versions ({workflow_version})
 VALUES ({? workflow_version});
 
+-- name: replace_source
+UPDATE workflow_versions SET source = :source
+WHERE tenant = :tenant AND name = :name AND version = :version;
+
 -- name: delete_named
 DELETE FROM workflows WHERE tenant = :tenant AND name = :name;
 

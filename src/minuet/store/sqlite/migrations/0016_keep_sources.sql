@@ -1,0 +1,3 @@
+-- The text that the document of a version was read from.
+
+ALTER TABLE workflow_versions ADD COLUMN source TEXT NOT NULL DEFAULT '';
