@@ -147,38 +147,45 @@ def columns_of(layout: Layout, data: bytes) -> tuple[dict[str, Any], bytes]:
 
 def _fields(layout: Layout, row: Any) -> dict[str, Any]:
     """The fields of a record that a packed row holds; nil is their default."""
-    return {
-        column.name: _value(column, getattr(row, column.name))
-        for column in layout.tail
-        if column.is_field
-    }
-
-
-def _value(column: Column, value: Any) -> Any:
-    if column.form in ("payload", "reads"):
-        value = _payload(value)
-    if value is None:
-        return column.default
-    if column.form == "reads":
-        return _reads(value)
-    return _OBJECTS[column.name](value) if column.form == "json" else value
+    fields: dict[str, Any] = {}
+    for name, _, form, default, is_field in layout.tail:
+        if not is_field:
+            continue
+        value = getattr(row, name)
+        if form in ("payload", "reads"):
+            value = _payload(value)
+        if value is None:
+            value = default
+        elif form == "reads":
+            value = _reads(value)
+        elif form == "json":
+            value = _OBJECTS[name](value)
+        fields[name] = value
+    return fields
 
 
 #: Objects that are kept as JSON.
 _OBJECTS = {"tags": tags_of, "error": error_of}
+
+#: The fields of a run whose row has no tail, as almost every new one.
+_WITHOUT_TAIL = _fields(RUN, _RUN_TAIL.row())
 
 
 def run_of(reply: Sequence[Any]) -> Run:
     """A run, from its name and its three fields."""
     name, data, origin_data, input = reply
     fields, tail = columns_of(RUN, data)
-    try:
-        row = _RUN_TAIL.decode(tail) if tail else _RUN_TAIL.row()
-    except msgspec.DecodeError:
-        row = _RUN_TAIL.rescue(tail)
+    rest = _run_tail(tail) if tail else _WITHOUT_TAIL
     # What it was at its creation comes first: its plan may be another one by now.
-    fields = {**_fields(ORIGIN, _origin(origin_data)), **fields, **_fields(RUN, row)}
+    fields = {**_fields(ORIGIN, _origin(origin_data)), **fields, **rest}
     return Run(run=name.decode(), input=input or b"", **fields)
+
+
+def _run_tail(tail: bytes) -> dict[str, Any]:
+    try:
+        return _fields(RUN, _RUN_TAIL.decode(tail))
+    except msgspec.DecodeError:
+        return _fields(RUN, _RUN_TAIL.rescue(tail))
 
 
 def _origin(data: bytes) -> Any:
@@ -262,22 +269,22 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
     at = 0
     sent: list[Output] = []
     while at < len(values):
-        run, node, scope, skip, attempt, expiry, delivery, hop, cursor, resolution, slot = values[
-            at : at + 11
-        ]
-        first, oversize = at + 14, values[at + 13]
-        middle = first + 4 * values[at + 11]
-        at = middle + 4 * values[at + 12]
-        inputs = _outputs(values, first, middle, sent) if middle > first else ()
-        if len(inputs) > 1:
+        first = at + 14
+        run, node, scope, skip, attempt, expiry, delivery = values[at : at + 7]
+        hop, cursor, resolution, slot, input_count, read_count, oversize = values[at + 7 : first]
+        middle = first + 4 * input_count
+        at = middle + 4 * read_count
+        inputs = _outputs(values, first, middle, sent) if input_count else ()
+        if input_count > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
-        given, edited, timed_out = 0, 0, False
+        given, edited, timed_out, damaged = 0, 0, False, ""
         if skip.__class__ is list:
             skip, given, edited = skip
         if resolution is not None:
             resolution, timed_out = resolution_of(resolution)
-        # As `grant.lua` says that what the token reads cannot be read.
-        damaged = READS if oversize < 0 else ""
+        if oversize < 0:
+            # As `grant.lua` says that what the token reads cannot be read.
+            oversize, damaged = 0, READS
         yield _grant(
             run.decode(),
             node.decode(),
@@ -296,8 +303,8 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             lease,
             taken_ms,
             inputs,
-            _read_outputs(values, middle, at, sent) if at > middle else (),
-            max(oversize, 0),
+            _read_outputs(values, middle, at, sent) if read_count else (),
+            oversize,
             damaged,
         )
 
@@ -325,13 +332,12 @@ def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) ->
     """Outputs, from node, scope, event and data of each; `sent` are those of the answer so far."""
     found = []
     for i in range(first, end, 4):
-        data = values[i + 3]
+        node, scope, _, data = values[i : i + 4]
         if isinstance(data, int):
             # The same as an earlier one, counted from 1.
             output = sent[data - 1]
         else:
-            node = values[i].removeprefix(_FAILED)
-            output = Output(node.decode(), values[i + 1].decode(), data)
+            output = Output(node.removeprefix(_FAILED).decode(), scope.decode(), data)
             sent.append(output)
         found.append(output)
     return tuple(found)
