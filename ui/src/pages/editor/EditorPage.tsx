@@ -227,7 +227,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
           last={last}
           onClose={() => setOpen(null)}
           onStarted={(run, input) => {
-            setOpen(null);
+            setOpen((now) => (now === "run" ? null : now));
             setLast({ input });
             setRunId(run);
           }}
@@ -239,7 +239,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
           text={text}
           onClose={() => setOpen(null)}
           onSaved={(workflow) => {
-            setOpen(null);
+            setOpen((now) => (now === "save" ? null : now));
             setBase(text);
             setDraft(null);
             setVersion(workflow.version);

@@ -4,6 +4,7 @@ import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, CodeBlock, StatusBadge, toast } from "../../components/index.ts";
 import { Link } from "../../lib/router.tsx";
+import { useIsShown } from "../../lib/shown.ts";
 import { ACTIONS, callOf, previewOf, readData, twinOf, type Asked, type Given } from "./actions.ts";
 import type { RunModel } from "./model.ts";
 
@@ -18,6 +19,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const isRetryAsOther = action === "retry" && model.history.run.undos > 0;
+  const isShown = useIsShown();
   const badData = problemOf(given.data);
   const incomplete = badData !== null || (about.fields.includes("name") && !given.name);
   const { seq } = model.history;
@@ -36,6 +38,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   const set = (part: Partial<Given>): void => setGiven({ ...given, ...part });
   const isRefused = shown !== null && !shown.allowed && !given.undone;
   const submit = async (event: FormEvent): Promise<void> => {
+  const title = node && !["signal", "retry"].includes(action) ? `${about.title} ${node}` : about.title;
     event.preventDefault();
     setBusy(true);
     setError(null);
@@ -43,13 +46,14 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
       const [path, options] = callOf(model.id, asked, given);
       const done = await call<{ run_id?: string }>("POST", path, { ...options, ...(about.isGuarded ? { ifMatch: seen } : {}) });
       toast(given.undone && done.run_id && done.run_id !== model.id ? `It starts over as ${done.run_id}.` : about.said);
-      onClose();
+      // The event may come before the answer: by then, somebody may look at another action.
+      if (isShown()) onClose();
     } catch (failure) {
       setError(failure as Error);
+      if (!isShown()) return toast(`${title}: ${(failure as Error).message}`, "failed");
       setBusy(false);
     }
   };
-  const title = node && !["signal", "retry"].includes(action) ? `${about.title} ${node}` : about.title;
   return (
     <form ref={form} className="action-panel" aria-label={title} onSubmit={(event) => void submit(event)}>
       <div className="section row">
