@@ -147,7 +147,7 @@ function Row({ model, row, top, scale, critical, isChosen, onChoose, onToggle }:
   }
   const token = cursor.tokens[row.place];
   if (!token) return null;
-  const segments = history.segments[row.place]!.filter((one) => one.from <= scale.limit);
+  const segments = history.segments.all[row.place]!.filter((one) => one.from <= scale.limit);
   const taken = model.isLive ? model.held.get(row.place) : undefined;
   return (
     <button type="button" className="timeline-row" style={{ top }} data-chosen={isChosen || undefined} data-dim={isDim || undefined} data-critical={row.isCritical || undefined} onClick={() => onChoose(authorOf(row.node))}>
