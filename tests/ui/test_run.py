@@ -246,7 +246,7 @@ async def test_what_is_inside_a_node_is_seen_in_the_graph(
 
         # The child run, with what its nodes do; there and back.
         await part.get_by_role("button", name="Open part in the graph").click()
-        graph = part.get_by_role("img", name="The graph of part")
+        graph = part.get_by_role("group", name="The graph of part")
         await expect(graph.locator('[data-status="pending"]')).to_have_count(1)
         assert "open=each,part" in page.url
         await part.get_by_role("link", name="part").click()

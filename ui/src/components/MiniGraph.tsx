@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { useMemo, type KeyboardEvent } from "react";
 import type { Graph } from "../fold/types.ts";
 import { layOut, type LayoutResult, type Point } from "../graph/layout.ts";
 
@@ -45,7 +45,7 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
     <svg
       className="mini-graph"
       data-tone={tone}
-      role="img"
+      role={onChoose ? "group" : "img"}
       aria-label={label}
       viewBox={`-2 -2 ${layout.width + 4} ${layout.height + 4}`}
       data-full={size !== null || undefined}
@@ -64,7 +64,7 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
             data-dim={!isLit(node.id) || undefined}
             data-open={onChoose ? true : undefined}
             data-status={statuses && (statuses.get(node.id) ?? "pending")}
-            onClick={onChoose && (() => onChoose(node.id))}
+            {...(onChoose ? asButton(name, () => onChoose(node.id)) : {})}
           >
             <title>{`${name} (${statuses?.get(node.id) ?? node.type})`}</title>
             <rect x={x} y={y} width={WIDTH} height={HEIGHT} rx={6} />
@@ -77,6 +77,19 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
     </svg>
   );
 }
+
+/** A part of a drawing that can be chosen, with keys as well. */
+const asButton = (name: string, choose: () => void) => ({
+  role: "button",
+  tabIndex: 0,
+  "aria-label": name,
+  onClick: choose,
+  onKeyDown: (event: KeyboardEvent) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    choose();
+  },
+});
 
 function curve(points: readonly Point[]): string {
   let path = `M${points[0]!.x},${points[0]!.y}`;
