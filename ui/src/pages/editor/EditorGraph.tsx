@@ -5,6 +5,7 @@ import { Icon } from "../../components/index.ts";
 import { layOut } from "../../graph/layout.ts";
 import type { Shown, ShownNode } from "./draft.ts";
 import { iconOf } from "./icons.ts";
+import "../run/graph.css";
 
 const WIDTH = 172;
 const HEIGHT = 44;

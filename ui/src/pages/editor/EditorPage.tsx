@@ -18,7 +18,6 @@ import { Problems } from "./Problems.tsx";
 import { SaveDialog } from "./Save.tsx";
 import { RunStrip, StartDialog, useTestRun } from "./TestRun.tsx";
 import { useChecked } from "./useChecked.ts";
-import "../run/run.css";
 import "./editor.css";
 
 const NEW = `name: my-workflow

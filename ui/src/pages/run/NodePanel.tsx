@@ -13,6 +13,7 @@ import { waitName } from "./Step.tsx";
 import { Instances } from "./Instances.tsx";
 import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
+import "./panel.css";
 import { Why } from "./Why.tsx";
 import { WorkerName } from "./WorkerName.tsx";
 
@@ -109,12 +110,12 @@ function Details({ model, node, name, state }: { model: RunModel; node: GraphNod
           <Json value={state.error} label="Error" />
         </Section>
       )}
-      {data && data.attempts.length > 0 && state.status !== "SKIPPED" && <Attempts model={model} attempts={data.attempts} />}
       {error && !data && (
         <Section title="Attempts">
           <p className="run-error">{error.message}</p>
         </Section>
       )}
+      {data && data.attempts.length > 0 && state.status !== "SKIPPED" && <Attempts model={model} attempts={data.attempts} />}
       {data && data.result.steps.length > 0 && <Steps steps={data.result.steps} />}
       {data?.given && (
         <Section title="Input">

@@ -7,6 +7,7 @@ import { useNow } from "../../lib/clock.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
+import "./timeline.css";
 import { groupPlaces, readZoom, ticksOf, type TimelineRow } from "./timeline.ts";
 
 const ROW = 28;

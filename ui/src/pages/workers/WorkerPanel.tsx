@@ -110,7 +110,7 @@ export function WorkerPanel({ worker, others, queues, leases, onClose, onChanged
           <h3>Capabilities</h3>
           <dl className="facts">
             {offers.map(([name, value]) => (
-              <div key={name} style={{ display: "contents" }}>
+              <div key={name}>
                 <dt>{name}</dt>
                 <dd className="nums">{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd>
               </div>
