@@ -12,6 +12,9 @@ import pytest
 from minuet import RunHandle
 from minuet.app.app import App
 from minuet.errors import NotOpenError, RunFailed, RunTimeoutError, StartError
+from minuet.store.changes import Cancel
+from minuet.store.memory import MemoryStore
+from minuet.store.records import EventRecord
 
 DOCUMENT = {"name": "plain", "nodes": [{"id": "only", "type": "noop"}]}
 WAITING = {"name": "waits", "nodes": [{"id": "long", "type": "wait", "config": {"seconds": 3600}}]}
@@ -28,6 +31,28 @@ async def test_a_handle_waits_and_answers(store_url: str) -> None:
         assert [event["type"] for event in await run.events(after=2)][-1] == "run.completed"
         assert [seq async for seq, _, _ in run.follow()] == list(range(1, result.seq + 1))
         assert (await run.explain("only")).status == "COMPLETED"
+
+
+class Hurried(MemoryStore):
+    """Its runs end just before their events are read."""
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        found = await self.read_run(tenant, run)
+        if found is not None and found.status == "RUNNING":
+            await self.change_run(tenant, run, Cancel())
+        return await super().read_events(tenant, run, after_seq, limit)
+
+
+async def test_the_row_and_the_nodes_of_a_run_are_of_the_same_moment() -> None:
+    async with App(Hurried(), worker=False) as app:
+        run = await app.start(WAITING)
+
+        row, found = await app.runs.show_row(run)
+        assert (row.status, found.status, found.seq) == ("RUNNING", "RUNNING", row.seq)
+        row, found = await app.runs.show_row(run)
+        assert (row.status, found.status, found.seq) == ("CANCELLED", "CANCELLED", row.seq)
 
 
 async def test_a_handle_changes_its_run() -> None:

@@ -973,7 +973,8 @@ class Driver:
                 kept = await self._ask(methodcaller("read_signals", tenant, g.run))
                 signal = rng.choice([2, *(one.seq for one in kept)])
             name, value = rng.choice(("one", "two")), rng.choice((b"1", b"2"))
-            steps.append(NewStep(g.run, g.node, g.scope, g.lease, name, value, signal))
+            after = "one" if (name, value) == ("two", b"2") else ""
+            steps.append(NewStep(g.run, g.node, g.scope, g.lease, name, value, signal, after))
         known = {
             (new.run, new.node, new.scope, name)
             for new in steps

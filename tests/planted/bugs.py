@@ -706,6 +706,13 @@ _ALL = (
         )
     ),
     Bug(
+        name="function-gap",
+        summary="a step is kept, although the store has lost the one before it",
+        functions=True,
+        faults=("lossy",),
+        transition=flawed.StepsFollowNothing,
+    ),
+    Bug(
         name="function-ignores-kept-signal",
         summary="a function waits for a signal that is kept",
         functions=True,

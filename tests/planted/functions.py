@@ -16,7 +16,7 @@ from minuet.store.changes import NewRun
 from minuet.store.families import awaited_children
 from minuet.store.logged import guard
 from minuet.store.logged.runs import LoggedRuns
-from minuet.store.records import Run, Snapshot, Token
+from minuet.store.records import Key, Run, Snapshot, Token
 from minuet.store.rules.transition import Transition
 from minuet.worker.children import Children
 from minuet.worker.flow_arrivals import Arrival
@@ -105,6 +105,14 @@ def _forgetful(right: Callable[[FlowJournal], Any]) -> Any:
 
 #: A function that is taken up again begins with the first attempt of a step that has failed.
 attempts_forgotten = replaced(FlowJournal, "load", _forgetful)
+
+
+# ── steps ───────────────────────────────────────────────────────────────────────────────────
+
+
+class StepsFollowNothing(Transition):
+    def _has_step(self, key: Key, name: str) -> bool:
+        return True
 
 
 # ── signals ─────────────────────────────────────────────────────────────────────────────────

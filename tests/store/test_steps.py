@@ -12,8 +12,8 @@ from minuet.store.exchange import Grant, NewStep, Waiting
 from minuet.store.records import Signal
 
 
-def step(grant: Grant, name: str, value: bytes = b"1", signal: int = 0) -> NewStep:
-    return NewStep(grant.run, grant.node, grant.scope, grant.lease, name, value, signal)
+def step(grant: Grant, name: str, value: bytes = b"1", signal: int = 0, after: str = "") -> NewStep:
+    return NewStep(grant.run, grant.node, grant.scope, grant.lease, name, value, signal, after)
 
 
 def wait_for_payment(grant: Grant) -> Waiting:
@@ -177,3 +177,36 @@ async def test_a_signal_that_a_wait_has_received_is_gone_for_steps(world: Any) -
     (signal,) = (await world.snapshot(run)).signals
 
     assert await world.record(second, "one", signal=signal.seq) == "gone"
+
+
+async def test_a_step_that_follows_one_that_the_store_has_lost_is_refused(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+    await world.record(grant, "one", b"1")
+
+    answers = await world.store.record_steps(
+        "a",
+        [
+            step(grant, "two", b"2", after="one"),
+            step(grant, "three", b"3", after="two"),
+            step(grant, "six", b"6", after="five"),
+            step(grant, "seven", b"7", after="six"),
+        ],
+    )
+
+    assert answers == [b"2", b"3", "lost", "lost"]
+    kept = {"one": b"1", "two": b"2", "three": b"3"}
+    assert await world.store.read_steps("a", (run, "a", "")) == kept
+    alone = step(grant, "four", b"4", after="three")
+    assert await world.store.record_steps("a", [alone]) == [b"4"]
+
+
+async def test_a_signal_is_not_received_by_a_step_that_is_refused(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+    number = await send(world, run, "1")
+
+    lost = step(grant, "two", signal=number, after="one")
+    assert await world.store.record_steps("a", [lost]) == ["lost"]
+
+    assert [kept.seq for kept in await world.store.read_signals("a", run)] == [number]

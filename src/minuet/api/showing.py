@@ -9,8 +9,7 @@ from minuet.app.handle import RunHandle
 
 async def show_run(facade: Facade, run_id: str, *, all_instances: bool = False) -> shapes.Shape:
     """A run with its output, its nodes and its child runs."""
-    found = await facade.runs.show(run_id)
-    row = await facade.runs.get(run_id)
+    row, found = await facade.runs.show_row(run_id)
     each = await facade.runs.instances(run_id) if all_instances else None
     children = (await facade.runs.tree(run_id, levels=1)).children if row.children else ()
     return shapes.run(row, found, each, children)

@@ -146,9 +146,19 @@ class Questions(Finder):
     @checked
     async def show(self, run_id: str) -> RunResult:
         """How the run stands, with what runs at this moment."""
-        history = await self.history(run_id)
-        held = await self._reader.held(run_id)
-        return await self._result(run_id, replay(history), history, held.keys())
+        _, found = await self.show_row(run_id)
+        return found
+
+    @checked
+    async def show_row(self, run_id: str) -> tuple[Run, RunResult]:
+        """The run's row, and how the run stands: both of the same moment, also while it goes on."""
+        run = await self.get(run_id)
+        history = await self._reader.history(run.run, 0, run.seq)
+        if not history:
+            # Deleted since.
+            raise RunNotFoundError(run_id)
+        held = await self._reader.held(run.run)
+        return run, await self._result(run.run, replay(history), history, held.keys())
 
     @checked
     async def show_started(self, run: Run) -> RunResult:

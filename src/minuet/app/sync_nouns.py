@@ -178,6 +178,7 @@ class SyncRuns(Starting):
     statistics = blocking(Runs.statistics)
     show = blocking(Runs.show)
     show_ended = blocking(Runs.show_ended)
+    show_row = blocking(Runs.show_row)
     show_started = blocking(Runs.show_started)
     replay = blocking(Runs.replay)
     history = blocking(Runs.history)

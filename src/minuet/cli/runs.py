@@ -56,27 +56,26 @@ def show(arguments: Namespace) -> int:
         if arguments.node is not None:
             _print_instances(arguments, await app.runs.instances(run_id, arguments.node))
             return
-        result = await app.runs.show(run_id)
+        run, result = await app.runs.show_row(run_id)
         each = await app.runs.instances(run_id) if arguments.all else None
         if arguments.output == "json":
             children = (await app.runs.tree(run_id, levels=1)).children
-            print_json(shapes.run(await app.runs.get(run_id), result, each, children))
+            print_json(shapes.run(run, result, each, children))
         else:
             _print_result(result, each)
-            await _print_relatives(app, run_id)
+            _print_relatives(run)
             async for line in advise(app, result, arguments.store):
                 print(line)
 
     return _ask(arguments, ask)
 
 
-async def _print_relatives(app: Facade, run_id: str) -> None:
-    run = await app.runs.get(run_id)
+def _print_relatives(run: Run) -> None:
     if run.parent is not None:
         node = instance_name(run.parent_node, run.parent_scope)
         print(f"Started by node {clean(node)} of run {run.parent}.")
     if run.children:
-        print(f"It has child runs: minuet runs tree {run_id}")
+        print(f"It has child runs: minuet runs tree {run.run}")
 
 
 def tree(arguments: Namespace) -> int:

@@ -397,6 +397,11 @@ class RemoteRuns(Remote, Runs):
         """How the run stands, with what runs at this moment."""
         return reading.read_result(await self._get(_path(run_id)))
 
+    async def show_row(self, run_id: str) -> tuple[Run, RunResult]:
+        """The run's row, and how the run stands: both of the same moment."""
+        shape = await self._get(_path(run_id))
+        return reading.read_run(shape), reading.read_result(shape)
+
     async def show_started(self, run: Run) -> RunResult:
         """How a run stands that was just started."""
         return await self.show(run.run)

@@ -289,6 +289,12 @@ class Functions:
         self, run: str, program: Program, state: State, history: list[NumberedEvent], event: Event
     ) -> Iterator[Found]:
         """What must hold after an event was folded into `state`."""
+        node = program.nodes.get(getattr(event, "node", ""))
+        if node is None or node.type not in ("flow", "agent"):
+            return
+        if isinstance(event, StepRecorded) and is_entry(event.name):
+            for message in _gaps(state, event):
+                yield "journal", f"{(event.node, event.scope)}: {message}", run
         durable = self.durable(run)
         if durable is None or self._model.events(run)[: len(durable)] != list(durable):
             return  # What a worker has in its hands, the store has lost.
@@ -296,8 +302,7 @@ class Functions:
             event, StepRecorded | NodeCompleted | NodeFailed | NodeRetried | NodeWaiting
         ):
             return
-        node = program.nodes.get(event.node)
-        if node is None or node.type != "flow":
+        if node.type != "flow":
             return
         for message in self._messages(run, program, state, history, event):
             yield "journal", f"{(event.node, event.scope)}: {message}", run
@@ -478,6 +483,15 @@ def _look(instance: FunctionInstance, found: Replayed) -> None:
             found.result = instance.result()
         except (Exception, asyncio.CancelledError) as error:
             found.error = error
+
+
+def _gaps(state: State, event: StepRecorded) -> Iterator[str]:
+    """An entry follows the one before it, also in a store that has lost some."""
+    place = (event.node, event.scope)
+    number = msgspec.json.decode(event.value, type=Entry).n
+    entries = (value for key, value in state.steps.items() if key[:2] == place and is_entry(key[2]))
+    if number > 1 and all(msgspec.json.decode(one, type=Entry).n != number - 1 for one in entries):
+        yield f"{event.name} was recorded as entry {number}, and there is no entry {number - 1}"
 
 
 def _ends(replayed: Replayed, event: NodeCompleted | NodeFailed | NodeRetried) -> Iterator[str]:

@@ -79,7 +79,7 @@ class Leases:
             self._model, self.grants, self._slots, process, request, reply, repeated=repeated
         ):
             self._broken(id_, message, run)
-        for one in (*request.hand_in, *request.renew):
+        for one in () if repeated else (*request.hand_in, *request.renew):
             name = ((one.run, one.node, one.scope), one.lease)
             self._named.setdefault(name, []).append(self._now())
         for grant in reply.granted:
@@ -167,7 +167,8 @@ class Leases:
         A worker that named a lease after its expiry is alive. So is one that got the reply to an
         exchange that it sent a lease later, in which it should have named it. What counts is the
         moment at which the token was last taken. A worker that never named a lease may not have
-        received it, and a store that forgets may have lost the message.
+        received it, and a store that forgets may have lost the message. A repeated call names
+        nothing: the store does not look into it, it returns the reply that was lost.
         """
         token = state.tokens[key[1:]]
         if self._model.has_forgotten or token.lost.count("") >= RETURNS_MAX:

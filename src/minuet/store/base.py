@@ -162,7 +162,9 @@ class Store(Protocol):
         """Record results of steps inside handlers, in this order and all in one step.
 
         Each is judged alone. The first result of a name in an instance stays, and is the answer;
-        or why nothing was recorded. A step with a signal also receives it, or is refused. If the
+        or why nothing was recorded. A step that follows one that is not there is refused as if the
+        lease were lost: its worker knows more than the store. A step with a signal also receives
+        it, or is refused. If the
         result is there already, its signal does not matter: it was received then.
         """
         ...

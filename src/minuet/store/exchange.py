@@ -134,6 +134,9 @@ class NewStep(HandIn, frozen=True):
     value: bytes
     #: Number of the event of a kept signal, which the instance receives with this step; 0: none.
     signal: int = 0
+    #: A step of the same instance that this one follows from; empty: none. If a store has lost it,
+    #: this one is refused, so that no gap appears among them.
+    after: str = ""
 
 
 class Take(Record, frozen=True):

@@ -51,6 +51,8 @@ class FlowJournal:
         self._held = Held(*self.key, context.lease_id)
         #: Whether it was not read, because it cannot have entries.
         self._is_new = is_new
+        #: The name of the last entry that is kept.
+        self._last = ""
         #: Of steps that failed and are tried again later: how far they have come, by key.
         self.backoffs: dict[str, Backoff] = {}
 
@@ -63,6 +65,8 @@ class FlowJournal:
         self.backoffs = decode_backoffs(self.key[0], steps, epoch)
         own = [value for name, value in steps.items() if is_entry(name)]
         entries = decode_entries(self.key[0], own)
+        if entries:
+            self._last = self._context.mask(entries[-1].key)
         return [await self._with_output(entry) if entry.blob else entry for entry in entries]
 
     async def _with_output(self, entry: Entry) -> Entry:
@@ -84,14 +88,15 @@ class FlowJournal:
     async def keep(self, entries: Sequence[Entry], received: Mapping[str, int]) -> None:
         """Keep what the code has got, and wait until that is durable. `received` are the signals
         that entries have received, by the entries' keys."""
-        lease, mask = self._context.lease_id, self._context.mask
+        lease, mask, last = self._context.lease_id, self._context.mask, self._last
         steps: list[NewStep] = []
         for entry in entries:
-            key = entry.key
+            key, name = entry.key, mask(entry.key)
             if needs_blob(bytes(entry.output)):
                 entry = await self._without_output(entry)
             value = encode_entry(entry)
-            steps.append(NewStep(*self.key, lease, mask(key), value, received.get(key, 0)))
+            steps.append(NewStep(*self.key, lease, name, value, received.get(key, 0), last))
+            last = name
         for part in parts_of(steps):
             answers = await insist(partial(self._recorder.record, part))
             if "lost" in answers:
@@ -103,6 +108,7 @@ class FlowJournal:
                     raise Restart  # The journal was not read, and has entries.
                 names = ", ".join(repr(step.name) for step in part)
                 raise FunctionError(f"two steps are kept under one name of {names}: rename one")
+        self._last = last
         if not await insist(partial(self._store.wait_until_durable, self._tenant, self._held)):
             self._lose()
 

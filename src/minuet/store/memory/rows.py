@@ -114,6 +114,9 @@ class MemoryRows:
     def load_step(self, key: Key, name: str, *, with_signal: bool) -> bytes | None:
         return self._steps.get((key, name))
 
+    def has_step(self, key: Key, name: str) -> bool:
+        return (key, name) in self._steps
+
     def load_event(self, run: str, seq: int) -> bytes | None:
         found = self._events.get(run, [])
         return found[seq - 1].data if 0 < seq <= len(found) else None

@@ -213,12 +213,16 @@ async def record_at_once(
 ) -> dict[str, int]:
     """Record steps that nothing stands in the way of, in one call: the event numbers of their runs
     afterwards. Nothing: they have to be recorded in the ordinary way."""
+    now_recorded = {(new.run, new.node, new.scope, new.name) for new in steps}
     columns = columns_of(
         (
             *(new.run, new.node, new.scope, new.lease, new.name.encode(), new.value),
             events.encode_event(
                 events.StepRecorded(new.node, new.scope, new.name, msgspec.Raw(new.value))
             ),
+            b""
+            if (new.run, new.node, new.scope, new.after) in now_recorded
+            else new.after.encode(),
         )
         for new in steps
     )

@@ -161,8 +161,14 @@ class Rows:
             self._events = {(run, seq): data for run, seq, data in events}
 
     async def load_steps(self, link: Link, steps: Sequence[NewStep]) -> None:
-        """Load those of some steps that are recorded. Their runs are locked before."""
-        names = [((new.run, new.node, new.scope), new.name) for new in steps]
+        """Load those of some steps, and of those that they follow, that are recorded. Their runs
+        are locked before."""
+        names = [
+            ((new.run, new.node, new.scope), name)
+            for new in steps
+            for name in (new.name, new.after)
+            if name
+        ]
         self.steps = dict.fromkeys(names)
         if not names:
             return
@@ -278,6 +284,9 @@ class Rows:
 
     def load_step(self, key: Key, name: str, *, with_signal: bool) -> bytes | None:
         return self.steps[key, name]
+
+    def has_step(self, key: Key, name: str) -> bool:
+        return self.steps[key, name] is not None
 
     def load_event(self, run: str, seq: int) -> bytes | None:
         if seq == 1:

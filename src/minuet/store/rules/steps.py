@@ -6,6 +6,7 @@ import msgspec
 
 from minuet import events
 from minuet.store.exchange import NewStep, Refusal
+from minuet.store.records import Key
 from minuet.store.rules.signals import Signals
 
 
@@ -21,6 +22,8 @@ class Steps(Signals):
             return "lost"
         if token.state != "leased" and not self._hold_open(token):
             return "lost"
+        if new.after and not self._has_step(key, new.after):
+            return "lost"
         known = self.steps.get((key, new.name))
         if known is None:
             known = self._source.load_step(key, new.name, with_signal=new.signal > 0)
@@ -32,3 +35,6 @@ class Steps(Signals):
         value = msgspec.Raw(new.value)
         self._append(run, events.StepRecorded(*key[1:], new.name, value, new.signal))
         return new.value
+
+    def _has_step(self, key: Key, name: str) -> bool:
+        return (key, name) in self.steps or self._source.has_step(key, name)

@@ -212,6 +212,9 @@ class Rows:
         value = self._db.execute(_LOAD_STEP, (*key, name)).get
         return None if value is None else bytes(value)
 
+    def has_step(self, key: Key, name: str) -> bool:
+        return self._db.execute(_LOAD_STEP, (*key, name)).get is not None
+
     def load_event(self, run: str, seq: int) -> bytes | None:
         value = self._db.execute(_LOAD_EVENT, (run, seq)).get
         return None if value is None else bytes(value)

@@ -1,5 +1,5 @@
 -- Recording steps in one call, if nothing stands in the way: each token is leased under the lease that
--- its step names, and no step of these names is recorded. Otherwise nothing is changed, and the caller
+-- its step names, no step of these names is recorded, and all that they follow are. Otherwise nothing is changed, and the caller
 -- does the same by `load_rows` and `write_rows`, where the rules (`Transition`) decide.
 --
 -- No row: something stands in the way. Otherwise the event numbers of the runs afterwards.
@@ -13,7 +13,8 @@ CREATE FUNCTION minuet.record_rows(
     p_leases text[],
     p_names bytea[],
     p_values bytea[],
-    p_events bytea[]
+    p_events bytea[],
+    p_afters bytea[]
 ) RETURNS TABLE (o_run text, o_seq integer) LANGUAGE plpgsql VOLATILE
 {planning}
 AS $$
@@ -41,6 +42,14 @@ BEGIN
         SELECT
         FROM unnest(p_runs, p_nodes, p_scopes, p_names) AS x (run, node, scope, name)
         JOIN minuet.steps AS s USING (run, node, scope, name)
+    ) THEN
+        RETURN;
+    END IF;
+    IF EXISTS (
+        SELECT
+        FROM unnest(p_runs, p_nodes, p_scopes, p_afters) AS x (run, node, scope, name)
+        LEFT JOIN minuet.steps AS s USING (run, node, scope, name)
+        WHERE x.name <> '' AND s.value IS NULL
     ) THEN
         RETURN;
     END IF;

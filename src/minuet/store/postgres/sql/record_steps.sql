@@ -1,5 +1,5 @@
 -- name: record_rows
-SELECT * FROM minuet.record_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+SELECT * FROM minuet.record_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- Steps of runs that are locked before.
 
