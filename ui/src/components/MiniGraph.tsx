@@ -1,6 +1,7 @@
 import { useMemo, type KeyboardEvent } from "react";
 import type { Graph } from "../fold/types.ts";
-import { layOut, type LayoutResult, type Point } from "../graph/layout.ts";
+import { layOut, type LayoutResult } from "../graph/layout.ts";
+import { curve } from "../graph/path.ts";
 
 const WIDTH = 116;
 const HEIGHT = 26;
@@ -90,14 +91,3 @@ const asButton = (name: string, choose: () => void) => ({
     choose();
   },
 });
-
-function curve(points: readonly Point[]): string {
-  let path = `M${points[0]!.x},${points[0]!.y}`;
-  for (let at = 1; at < points.length; at++) {
-    const a = points[at - 1]!;
-    const b = points[at]!;
-    const bend = (b.y - a.y) / 2;
-    path += `C${a.x},${a.y + bend} ${b.x},${b.y - bend} ${b.x},${b.y}`;
-  }
-  return path;
-}
