@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +15,8 @@ import pytest
 
 import minuet
 from minuet.api.front import Limits
+from minuet.app import log_feeds, logs
+from minuet.worker import log_keeping
 
 from ..waiting import until, until_waiting
 from .conftest import Serve, Site
@@ -190,11 +193,12 @@ async def test_the_events_of_every_store_are_streamed(serve: Serve, store_url: s
 @minuet.task
 async def stream_talk(ctx: minuet.Context) -> None:
     ctx.log.info("first")
-    await TALKING.wait()
+    await GATES["talk"].wait()
     ctx.log.warning("last")
 
 
-TALKING = asyncio.Event()
+#: An event belongs to the loop of its test.
+GATES: dict[str, asyncio.Event] = {}
 TALK = {
     "name": "talk",
     "nodes": [{"id": "talk", "handler": "stream_talk"}, {"id": "quiet", "type": "noop"}],
@@ -203,13 +207,13 @@ TALK = {
 
 async def test_lines_are_streamed_and_none_is_missed(serve: Serve) -> None:
     """A line that comes again has its id; the last id says that there are no more."""
-    TALKING.clear()
+    GATES["talk"] = asyncio.Event()
     async with serve(handlers=sys.modules[__name__]) as site:
         run = await site.start(TALK)
         path = f"/runs/{run}/logs"
         async with site.client.stream("GET", f"{path}?node=talk", headers=STREAM) as answer:
             begun = await read_lines(answer, 1)
-        TALKING.set()
+        GATES["talk"].set()
         seen = {**STREAM, "Last-Event-ID": begun[-1][0]}
         async with site.client.stream("GET", path, headers=seen) as answer:
             rest = await read_lines(answer)
@@ -228,6 +232,72 @@ async def test_lines_are_streamed_and_none_is_missed(serve: Serve) -> None:
     assert (done.status_code, quiet.text.count("data:")) == (204, 0)
     assert (unknown["code"], "last-event-id" in wrong["detail"].lower()) == ("node-not-found", True)
     assert watchers == 0
+
+
+async def test_many_who_watch_lines_share_one_look_at_the_store(serve: Serve) -> None:
+    GATES["talk"] = asyncio.Event()
+    async with serve(handlers=sys.modules[__name__]) as site, contextlib.AsyncExitStack() as stack:
+        run = await site.start(TALK)
+        feeds = site.api.shared.feeds
+        answers = []
+        for query in ("", "?node=talk", "?node=quiet", "?node=talk", ""):
+            opened = site.client.stream("GET", f"/runs/{run}/logs{query}", headers=STREAM)
+            answers.append(await stack.enter_async_context(opened))
+
+        async def all_watch() -> bool:
+            return feeds.watchers == len(answers)
+
+        await until(site.app.store, all_watch)
+        shared = [feed.watchers for feed in feeds._log_feeds.values()]
+        GATES["talk"].set()
+        lines = [dict(await read_lines(one)) for one in answers]
+        await stack.aclose()
+
+    texts = [[line["text"] for line in one.values() if line] for one in lines]
+    assert shared == [5]
+    assert texts == [["first", "last"], ["first", "last"], [], ["first", "last"], ["first", "last"]]
+    assert (feeds.watchers, len(feeds._log_feeds)) == (0, 0)
+
+
+@minuet.task
+async def stream_count(ctx: minuet.Context) -> None:
+    for number in range(5):
+        ctx.log.info("%d", number)
+        await COUNTS[0].get()
+
+
+COUNTS: list[asyncio.Queue[None]] = []
+COUNTING = {"name": "counting", "nodes": [{"id": "count", "handler": "stream_count"}]}
+
+
+async def test_a_slow_watcher_of_lines_reads_what_is_not_kept_for_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_feeds, "KEPT_MAX", 1)
+    monkeypatch.setattr(logs, "POLL_MS", 10)
+    monkeypatch.setattr(log_keeping, "COLLECT_S", 0.001)
+    COUNTS[:] = [asyncio.Queue()]
+    seen: list[str] = []
+    async with serve(handlers=sys.modules[__name__]) as site:
+        run, runs = await site.start(COUNTING), site.app.runs
+        log = await logs.open_log(runs, run)
+        with site.api.shared.feeds.watch_logs(site.app.tenant, runs, run, log) as watch:
+            seen += [line.text for _, line in await watch.next(10) or ()]
+            for _ in range(4):
+                ends = watch.feed.end
+                COUNTS[0].put_nowait(None)
+
+                async def is_found(ends: int = ends) -> bool:
+                    return watch.feed.end > ends
+
+                await until(site.app.store, is_found)
+            dropped = watch.feed.first
+            COUNTS[0].put_nowait(None)
+            while (lines := await watch.next(10)) is not None:
+                seen += [line.text for _, line in lines]
+
+    assert dropped >= 3
+    assert seen == ["0", "1", "2", "3", "4"]
 
 
 async def read_lines(answer: httpx2.Response, count: int = 0) -> list[tuple[str, Any]]:

@@ -22,10 +22,12 @@ PAIRS = [
 def themes(root: Path) -> dict[str, dict[str, str]]:
     """The colours of each theme, by their names."""
     text = (root / "ui" / "src" / "styles" / "tokens.css").read_text()
-    light, system, chosen = re.split(r"\n +color-scheme: ", text)[1:]
-    found = [dict(re.findall(r"--([\w-]+): (#\w{6});", one)) for one in (light, system, chosen)]
-    assert found[1] == found[2], "the dark theme of the system and the chosen one differ"
-    return {"light": found[0], "dark": found[1]}
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w{6});", one))
+        for one in re.split(r"\n +color-scheme: ", text)[1:]
+    )
+    assert light.keys() == dark.keys()
+    return {"light": light, "dark": dark}
 
 
 def luminance(colour: str) -> float:

@@ -107,12 +107,23 @@ async def test_a_run_explains_itself_and_is_repaired(
         await side.get_by_role("button", name="Leave it").click()
         await expect(node.and_(page.locator("[data-mark]"))).to_have_count(0)
 
-        # Pause and resume.
+        # Pause and resume. The event may come before the answer, which then closes nothing else.
+        seen = asyncio.Event()
+
+        async def answer_late(route: Any) -> None:
+            answer = await route.fetch()
+            await seen.wait()
+            await route.fulfill(response=answer)
+
+        await page.route("**/pause", answer_late, times=1)
         await page.get_by_role("button", name="Pause", exact=True).first.click()
         await expect(side.locator(".consequences")).to_be_visible()
         await side.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.locator(".page-head .status")).to_have_text("Paused")
         await page.get_by_role("button", name="Resume", exact=True).first.click()
+        await expect(side.get_by_role("heading", level=1)).to_have_text("Resume this run")
+        seen.set()
+        await expect(page.locator(".toast")).to_contain_text("Paused")
         await side.get_by_role("button", name="Resume", exact=True).click()
         await expect(page.locator(".page-head .status")).to_have_text("Running")
 
@@ -235,7 +246,7 @@ async def test_what_is_inside_a_node_is_seen_in_the_graph(
 
         # The child run, with what its nodes do; there and back.
         await part.get_by_role("button", name="Open part in the graph").click()
-        graph = part.get_by_role("img", name="The graph of part")
+        graph = part.get_by_role("group", name="The graph of part")
         await expect(graph.locator('[data-status="pending"]')).to_have_count(1)
         assert "open=each,part" in page.url
         await part.get_by_role("link", name="part").click()

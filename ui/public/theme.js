@@ -1,7 +1,9 @@
-// Before the first paint: the theme that was chosen, so that nothing flashes.
+// Before the first paint, so that nothing flashes. settings.ts keeps it current.
+let chosen = "system";
 try {
-  const chosen = JSON.parse(localStorage.getItem("minuet.theme") ?? '"system"');
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  chosen = JSON.parse(localStorage.getItem("minuet.theme") ?? '"system"');
 } catch {
   // The system's theme, then.
 }
+const isDark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+document.documentElement.dataset.theme = isDark ? "dark" : "light";

@@ -6,7 +6,8 @@
  */
 
 import { readFileSync } from "node:fs";
-import { Cursor, History } from "../src/fold/history.ts";
+import { Cursor } from "../src/fold/cursor.ts";
+import { History } from "../src/fold/history.ts";
 import { View } from "../src/fold/view.ts";
 
 const { graph, events } = JSON.parse(readFileSync(0, "utf8"));

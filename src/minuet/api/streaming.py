@@ -8,7 +8,6 @@ the last ones.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -19,7 +18,7 @@ from minuet.api.errors import TooManyRequestsError
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.hub import Tail, Told, Wanted
-from minuet.app.logs import LogLine, NamedLine, new_lines
+from minuet.app.logs import LogLine, LogReader, id_time, open_log
 from minuet.errors import PositionError
 
 MEDIA = "text/event-stream"
@@ -112,10 +111,10 @@ async def stream_logs(
 ) -> StreamingResponse:
     """The lines of a run as they come, until the run is over or the server stops."""
     check_room(shared)
-    coming = new_lines(facade.runs, run_id, node, after)
     # A node that is not there is refused before anything is sent.
-    first = await anext(coming)
-    frames = _log_frames(shared, facade, run_id, first, coming)
+    since_ms = 0 if after is None else id_time(after)
+    log = await open_log(facade.runs, run_id, node, since_ms)
+    frames = _log_frames(shared, facade, run_id, log)
     return StreamingResponse(frames, media_type=MEDIA, headers=_HEADERS)
 
 
@@ -125,27 +124,18 @@ def log_frame(id: str, line: LogLine) -> bytes:
 
 
 async def _log_frames(
-    shared: Shared,
-    facade: Facade,
-    run_id: str,
-    first: list[NamedLine],
-    coming: AsyncIterator[list[NamedLine]],
+    shared: Shared, facade: Facade, run_id: str, log: LogReader
 ) -> AsyncIterator[bytes]:
-    now = asyncio.get_running_loop().time
-    with shared.feeds.counted():
-        yield b"retry: %d\n\n" % RETRY_MS + b"".join(log_frame(*one) for one in first)
-        spoken = now()
-        async for lines in coming:
+    with shared.feeds.watch_logs(facade.tenant, facade.runs, run_id, log) as watch:
+        yield b"retry: %d\n\n" % RETRY_MS
+        while (lines := await watch.next(shared.limits.keep_alive_s)) is not None:
             if lines:
                 yield b"".join(log_frame(*one) for one in lines)
             elif shared.closing.is_set():
                 yield _STOPPED
                 return
-            elif now() - spoken < shared.limits.keep_alive_s:
-                continue
             else:
                 yield b": still here\n\n"
-            spoken = now()
         ended_ms = (await facade.runs.get(run_id)).ended_ms or 0
         yield b"id: %d%s\n\n" % (ended_ms, _OVER.encode())
 

@@ -17,6 +17,8 @@ from itertools import islice
 
 from minuet.app import shapes
 from minuet.app.hub import BATCH_MAX, KEPT_MAX, Hub, Tail, Told, Wanted
+from minuet.app.log_feeds import LogFeed, LogWatch
+from minuet.app.logs import LogReader
 from minuet.app.runs import Runs
 from minuet.events import Event
 from minuet.kernel.approvals import EventNames
@@ -154,7 +156,8 @@ class Feeds:
         self.hub = Hub(store, kept_max)
         self._feeds: dict[tuple[str, str], Feed] = {}
         self._tails: set[Tail] = set()
-        #: Those who wait for a page, or for something else than events.
+        self._log_feeds: dict[tuple[str, str], LogFeed] = {}
+        #: Those who wait for a page.
         self._waiting = 0
 
     def __len__(self) -> int:
@@ -164,7 +167,8 @@ class Feeds:
     def watchers(self) -> int:
         """How many watchers there are."""
         of_runs = sum(feed.watchers for feed in self._feeds.values())
-        return of_runs + len(self._tails) + self._waiting
+        of_logs = sum(feed.watchers for feed in self._log_feeds.values())
+        return of_runs + of_logs + len(self._tails) + self._waiting
 
     def join(self, tenant: str, runs: Runs, run_id: str, seq: int) -> Feed:
         """Watch a run whose last event has this number; `leave` comes next."""
@@ -196,13 +200,23 @@ class Feeds:
         tail.end()
 
     @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
-        """Somebody watches something else of a run."""
-        self._waiting += 1
+    def watch_logs(
+        self, tenant: str, runs: Runs, run_id: str, log: LogReader
+    ) -> Iterator[LogWatch]:
+        """Watch the lines of a run that a reader finds, and those that come."""
+        feed = self._log_feeds.get((tenant, run_id))
+        if feed is None or feed.is_over:
+            feed = LogFeed(runs, run_id, self.hub.closed)
+            self._log_feeds[tenant, run_id] = feed
+        feed.watchers += 1
         try:
-            yield
+            yield LogWatch(feed, runs, log)
         finally:
-            self._waiting -= 1
+            feed.watchers -= 1
+            if feed.watchers == 0:
+                feed.stop()
+                if self._log_feeds.get((tenant, run_id)) is feed:
+                    del self._log_feeds[tenant, run_id]
 
     async def read_page(
         self, wanted: Wanted, after: str | None, limit: int, wait_ms: int
@@ -214,13 +228,14 @@ class Feeds:
         )
         closing = asyncio.ensure_future(self.hub.closed.wait())
         try:
-            with self.counted():
-                if wait_ms:
-                    await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
-                    if not reading.done():
-                        return [], after or "", True
-                page = await reading
+            self._waiting += 1
+            if wait_ms:
+                await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    return [], after or "", True
+            page = await reading
         finally:
+            self._waiting -= 1
             reading.cancel()
             closing.cancel()
         found = [told for told in map(Told, page.entries) if wanted.has(told)]
@@ -231,3 +246,5 @@ class Feeds:
         self.hub.close()
         for feed in self._feeds.values():
             feed.notify()
+        for log_feed in self._log_feeds.values():
+            log_feed.notify()

@@ -65,8 +65,7 @@ def to_cell(tenant: str, run: str, worker: str, number: int, lines: list[LogLine
 
 class LogReader:
     """Reads the lines of a run, and goes on where it was. With `node`, those of this node; with
-    `scope`, those of this instance of it. `after` is the id of a line that another reader has read:
-    some lines before it come again, because others may have come late."""
+    `scope`, those of this instance of it."""
 
     def __init__(
         self,
@@ -76,33 +75,41 @@ class LogReader:
         since_ms: int,
         node: str | None = None,
         scope: str | None = None,
-        after: str | None = None,
     ) -> None:
         self._store = store
         self._tenant, self._run = tenant, run
         self._node, self._scope = node, scope
-        #: When the run began, or the time of what was read last.
-        self._from_ms = since_ms if after is None else max(since_ms, id_time(after))
+        #: The time of what was read last. Somewhat older lines may come late.
+        self._from_ms = since_ms
         #: Cells that were read and may come again.
         self._known: set[str] = set()
 
     async def read(self, now_ms: int) -> list[NamedLine]:
         """The lines that were written since the last call, with their ids."""
+        return self.take(await self._load(now_ms))
+
+    def take(self, lines: list[NamedLine]) -> list[NamedLine]:
+        """Of whole cells that any reader of this run has read: the lines that are new here and
+        wanted, in the order of time."""
+        new = [one for one in lines if _cell_of(one[0]) not in self._known]
+        if new:
+            self._known.update(_cell_of(id) for id, _ in new)
+            self._from_ms = max(self._from_ms, *(line.at_ms for _, line in new))
+            old = self._from_ms - SKEW_MS
+            self._known = {name for name in self._known if id_time(name) >= old}
+        return sorted(filter(self._is_wanted, new), key=lambda named: named[1].at_ms)
+
+    async def _load(self, now_ms: int) -> list[NamedLine]:
         lines: list[NamedLine] = []
         begin_ms = self._from_ms - SKEW_MS
         for day in _days(begin_ms, now_ms + SKEW_MS):
             folder = _folder(day, self._tenant, self._run)
             async for cell in _cells(self._store, folder, f"{folder}{max(begin_ms, 0):013d}"):
-                if cell.name not in self._known:
-                    self._known.add(cell.name)
-                    name = cell.name.rpartition("/")[2]
+                name = cell.name.rpartition("/")[2]
+                if name not in self._known:
                     named = enumerate(_decode(cell.data))
                     lines += [(f"{name}.{number}", line) for number, line in named]
-        if lines:
-            self._from_ms = max(self._from_ms, *(line.at_ms for _, line in lines))
-            old = self._from_ms - SKEW_MS
-            self._known = {name for name in self._known if _time(name) >= old}
-        return sorted(filter(self._is_wanted, lines), key=lambda named: named[1].at_ms)
+        return lines
 
     def _is_wanted(self, named: NamedLine) -> bool:
         _, line = named
@@ -153,10 +160,10 @@ def _days(from_ms: int, to_ms: int) -> list[str]:
     return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
 
 
-def _time(name: str) -> int:
-    return id_time(name.rpartition("/")[2])
+def _cell_of(id: str) -> str:
+    return id.rpartition(".")[0]
 
 
 def id_time(id: str) -> int:
-    """The time with which the id of a line begins, in ms."""
+    """The time with which the id of a line, or the name of a cell, begins, in ms."""
     return int(id.partition(".")[0])

@@ -1,6 +1,7 @@
 /** Data of the API in a component: loaded when asked for, kept while it is loaded again. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
+import { useWhenBack } from "../live/connection.ts";
 
 export interface Loaded<T> {
   data: T | null;
@@ -9,32 +10,58 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-/** `key` says what is asked for; null: nothing yet. The last answer stays until the next one is there. */
-export function useQuery<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+/**
+ * `key` says what is asked for; null: nothing yet. With `version`, it is asked for again whenever that changes. The last
+ * answer stays until the next one is there. However often it is asked for again, one question is on its way at a time.
+ */
+export function useQuery<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>, version: string | number = 0): Loaded<T> {
   const [state, setState] = useState<{ key: string | null; data: T | null; error: Error | null; loading: boolean }>({
     key: null,
     data: null,
     error: null,
     loading: key !== null,
   });
-  const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  const ask = useRef<() => void>(() => undefined);
   useEffect(() => {
     if (key === null) return;
     const control = new AbortController();
-    setState((before) => ({ ...before, loading: true }));
-    latest.current(control.signal).then(
-      (data) => control.signal.aborted || setState({ key, data, error: null, loading: false }),
-      (error: Error) => {
-        if (!control.signal.aborted) setState((before) => ({ key, data: before.key === key ? before.data : null, error, loading: false }));
-      },
-    );
-    return () => control.abort();
-  }, [key, round]);
-  const reload = useCallback(() => setRound((before) => before + 1), []);
+    const { signal } = control;
+    let isBusy = false;
+    let isStale = false;
+    const askOnce = async (): Promise<void> => {
+      try {
+        const data = await latest.current(signal);
+        if (!signal.aborted) setState({ key, data, error: null, loading: isStale });
+      } catch (error) {
+        if (!signal.aborted) setState((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error, loading: isStale }));
+      }
+    };
+    ask.current = async () => {
+      isStale = true;
+      if (isBusy) return;
+      isBusy = true;
+      setState((before) => ({ ...before, loading: true }));
+      while (isStale && !signal.aborted) {
+        isStale = false;
+        await askOnce();
+      }
+      isBusy = false;
+    };
+    return () => {
+      control.abort();
+      ask.current = () => undefined;
+    };
+  }, [key]);
+  useEffect(() => {
+    if (key !== null) ask.current();
+  }, [key, version]);
+  const reload = useCallback(() => ask.current(), []);
   const isOwn = state.key === key;
-  return { data: isOwn ? state.data : null, error: isOwn ? state.error : null, loading: state.loading || !isOwn, reload };
+  const error = isOwn ? state.error : null;
+  useWhenBack(error, reload);
+  return { data: isOwn ? state.data : null, error, loading: state.loading || !isOwn, reload };
 }
 
 /** Ask again every so often while somebody looks: for what no event tells of. */

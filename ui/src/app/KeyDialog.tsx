@@ -14,7 +14,7 @@ export function KeyDialog() {
     setKey("");
   };
   return (
-    <Dialog title="API key" onClose={() => undefined}>
+    <Dialog title="API key">
       <form onSubmit={submit}>
         <p>{hasKey() ? `The server does not take this key: ${wanted}` : "This server asks for an API key."}</p>
         <p className="muted">

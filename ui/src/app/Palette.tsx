@@ -38,6 +38,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         role="combobox"
         aria-expanded="true"
         aria-controls="palette-list"
+        aria-activedescendant={found.length ? `palette-${chosen}` : undefined}
         autoFocus
         value={text}
         onChange={(event) => {
@@ -49,7 +50,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
       <div className="palette-list" id="palette-list" role="listbox" aria-label="Commands">
         {found.map((one, number) => (
           <div
-            key={one.label}
+            key={`${number} ${one.label}`}
+            id={`palette-${number}`}
+            ref={number === chosen ? keepInSight : null}
             role="option"
             className="palette-item"
             aria-selected={number === chosen}
@@ -66,6 +69,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
     </Dialog>
   );
 }
+
+const keepInSight = (item: HTMLElement | null): void => item?.scrollIntoView({ block: "nearest" });
 
 function extra(text: string): Command[] {
   if (!text) return [];

@@ -25,7 +25,7 @@ export function Button({ kind, icon, twin, children, type = "button", ...rest }:
 function WithTwin({ twin, children }: { twin: string; children: ReactNode }) {
   const [open, setOpen] = useState(false);
   return (
-    <Popover open={open} onClose={() => setOpen(false)} label="Command line">
+    <Popover open={open} onClose={() => setOpen(false)}>
       <span className="button-group">
         {children}
         <button
@@ -53,7 +53,7 @@ function WithTwin({ twin, children }: { twin: string; children: ReactNode }) {
 }
 
 /** Closes what it holds on Escape and on a click elsewhere. */
-export function Popover({ open, onClose, children }: { open: boolean; onClose: () => void; label: string; children: ReactNode }) {
+export function Popover({ open, onClose, children }: { open: boolean; onClose: () => void; children: ReactNode }) {
   const anchor = useRef<HTMLSpanElement>(null);
   const latest = useRef(onClose);
   latest.current = onClose;

@@ -3,13 +3,14 @@ import { Button } from "./Button.tsx";
 
 interface DialogProps {
   title?: string;
-  onClose: () => void;
+  /** Without it, the dialog has to be answered. */
+  onClose?: () => void;
   /** Buttons at its foot. */
   foot?: ReactNode;
   children: ReactNode;
 }
 
-/** A modal dialog. It is open while it is shown; Escape and a click outside close it. */
+/** A modal dialog. It is open while it is shown; Escape and a click outside close it, if it can be closed. */
 export function Dialog({ title, onClose, foot, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -18,13 +19,13 @@ export function Dialog({ title, onClose, foot, children }: DialogProps) {
       ref={dialog}
       className="dialog"
       aria-label={title}
-      onClose={onClose}
-      onClick={(event) => event.target === dialog.current && onClose()}
+      onClose={() => (onClose ? onClose() : dialog.current?.showModal())}
+      onClick={(event) => event.target === dialog.current && onClose?.()}
     >
       {title && (
         <div className="dialog-head">
           <h1 className="grow">{title}</h1>
-          <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
+          {onClose && <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />}
         </div>
       )}
       {title ? <div className="dialog-body">{children}</div> : children}

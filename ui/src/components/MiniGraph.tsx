@@ -1,6 +1,7 @@
-import { useMemo } from "react";
+import { useMemo, type KeyboardEvent } from "react";
 import type { Graph } from "../fold/types.ts";
-import { layOut, type LayoutResult, type Point } from "../graph/layout.ts";
+import { layOut, type LayoutResult } from "../graph/layout.ts";
+import { curve } from "../graph/path.ts";
 
 const WIDTH = 116;
 const HEIGHT = 26;
@@ -45,7 +46,7 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
     <svg
       className="mini-graph"
       data-tone={tone}
-      role="img"
+      role={onChoose ? "group" : "img"}
       aria-label={label}
       viewBox={`-2 -2 ${layout.width + 4} ${layout.height + 4}`}
       data-full={size !== null || undefined}
@@ -64,7 +65,7 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
             data-dim={!isLit(node.id) || undefined}
             data-open={onChoose ? true : undefined}
             data-status={statuses && (statuses.get(node.id) ?? "pending")}
-            onClick={onChoose && (() => onChoose(node.id))}
+            {...(onChoose ? asButton(name, () => onChoose(node.id)) : {})}
           >
             <title>{`${name} (${statuses?.get(node.id) ?? node.type})`}</title>
             <rect x={x} y={y} width={WIDTH} height={HEIGHT} rx={6} />
@@ -78,13 +79,15 @@ export function MiniGraph({ graph, from, lit = null, tone = "accent", label, onC
   );
 }
 
-function curve(points: readonly Point[]): string {
-  let path = `M${points[0]!.x},${points[0]!.y}`;
-  for (let at = 1; at < points.length; at++) {
-    const a = points[at - 1]!;
-    const b = points[at]!;
-    const bend = (b.y - a.y) / 2;
-    path += `C${a.x},${a.y + bend} ${b.x},${b.y - bend} ${b.x},${b.y}`;
-  }
-  return path;
-}
+/** A part of a drawing that can be chosen, with keys as well. */
+const asButton = (name: string, choose: () => void) => ({
+  role: "button",
+  tabIndex: 0,
+  "aria-label": name,
+  onClick: choose,
+  onKeyDown: (event: KeyboardEvent) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    choose();
+  },
+});

@@ -36,7 +36,7 @@ export function Rows<T>({ rows, height, label, follow = null, row, children }: R
   const first = Math.max(0, Math.floor(sight.top / height) - 10);
   const last = Math.min(rows.length, Math.ceil((sight.top + sight.size) / height) + 10);
   return (
-    <div className="timeline" ref={box} role="group" aria-label={label} tabIndex={0}>
+    <div className="rows" ref={box} role="group" aria-label={label} tabIndex={0}>
       <div style={{ position: "relative", height: rows.length * height }}>
         {children}
         {rows.slice(first, last).map((one, at) => row(one, (first + at) * height))}

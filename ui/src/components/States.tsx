@@ -1,5 +1,6 @@
 import { useEffect, useState, type ReactNode } from "react";
 import { ApiError } from "../api/client.ts";
+import { isLost } from "../live/connection.ts";
 import { Button } from "./Button.tsx";
 import { Icon, type IconName } from "./Icon.tsx";
 
@@ -32,7 +33,7 @@ export function Loading({ what = "the server" }: { what?: string }) {
 /** What went wrong, in the server's words, and a way to try again. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: () => void }) {
   const problem = error instanceof ApiError ? error.problem : null;
-  const offline = error instanceof TypeError;
+  const offline = isLost(error);
   return (
     <div className="state" role="alert">
       <Icon name={offline ? "lost" : "dlq"} />

@@ -29,7 +29,7 @@ interface TableProps<T> {
   selection?: Selection;
 }
 
-/** As the style sheet has it. */
+/** The height of a row until one can be measured. */
 const ROW = 36;
 /** Longer tables are drawn as far as they are in sight. */
 const WHOLE_MAX = 40;
@@ -41,7 +41,7 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, sel
   const anchor = useRef<string | null>(null);
   const body = useRef<HTMLTableSectionElement>(null);
   const at = chosen === null ? -1 : rows.findIndex((row) => keyOf(row) === chosen);
-  const [first, last] = useSight(body, rows.length);
+  const [first, last, height] = useSight(body, rows.length);
   const move = (step: number): void => {
     const next = Math.max(0, Math.min(rows.length - 1, at + step));
     if (!rows[next]) return;
@@ -100,13 +100,13 @@ export function Table<T>({ columns, rows, keyOf, onOpen, label, open = null, sel
         </tr>
       </thead>
       <tbody ref={body}>
-        {first > 0 && <tr className="table-space" style={{ height: first * ROW }} />}
+        {first > 0 && <tr className="table-space" style={{ height: first * height }} />}
         {rows.slice(first, last).map((row, offset) => {
           const key = keyOf(row);
           const isMarked = selection ? selection.keys.has(key) : null;
           return <Line key={key} row={row} name={key} number={first + offset + 1} columns={columns as readonly Column<unknown>[]} isChosen={key === chosen} isMarked={isMarked} on={on} />;
         })}
-        {last < rows.length && <tr className="table-space" style={{ height: (rows.length - last) * ROW }} />}
+        {last < rows.length && <tr className="table-space" style={{ height: (rows.length - last) * height }} />}
       </tbody>
     </table>
   );
@@ -155,20 +155,28 @@ const Line = memo(({ row, name, number, columns, isChosen, isMarked, on }: LineP
 
 const scroller = (body: Element | null): HTMLElement | null => body?.closest<HTMLElement>(".page-body") ?? null;
 
+/** All rows of a table are as high as the first. */
+const heightOf = (body: Element | null): number => body?.querySelector("tr[data-key]")?.getBoundingClientRect().height || ROW;
+
+/** Where the rows begin, in what the box scrolls over. */
+const topOf = (body: Element, box: Element): number => body.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop;
+
 function keepInSight(body: Element | null, at: number): void {
   const box = scroller(body);
-  if (!box) return;
+  if (!body || !box) return;
+  const height = heightOf(body);
   // The head stays in sight, above the rows.
-  const top = at * ROW;
-  if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + 2 * ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * ROW - box.clientHeight;
+  const head = body.previousElementSibling?.getBoundingClientRect().height ?? 0;
+  const top = topOf(body, box) + at * height;
+  if (top - head < box.scrollTop) box.scrollTop = top - head;
+  else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
 }
 
-/** Which rows are in sight of the page's body, with some to spare. */
-function useSight(body: { current: Element | null }, count: number): [number, number] {
-  const [sight, setSight] = useState<[number, number]>([0, WHOLE_MAX]);
+/** Which rows are in sight of the page's body, with some to spare; and how high a row is. */
+function useSight(body: { current: Element | null }, count: number): [number, number, number] {
+  const [sight, setSight] = useState<[number, number, number]>([0, WHOLE_MAX, ROW]);
   const isLong = count > WHOLE_MAX;
-  const latest = useRef<[number, number]>(sight);
+  const latest = useRef(sight);
   useLayoutEffect(() => {
     latest.current = sight;
   });
@@ -176,10 +184,13 @@ function useSight(body: { current: Element | null }, count: number): [number, nu
     const box = isLong ? scroller(body.current) : null;
     if (!box) return;
     const look = (): void => {
-      const first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-      const last = Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE;
+      const height = heightOf(body.current);
+      const scrolled = box.scrollTop - topOf(body.current!, box);
+      const first = Math.max(0, Math.floor(scrolled / height) - SPARE);
+      const last = Math.max(SPARE, Math.ceil((scrolled + box.clientHeight) / height) + SPARE);
       // Small movements change nothing: the spare rows are there already.
-      if (Math.abs(first - latest.current[0]) > SPARE / 2 || Math.abs(last - latest.current[1]) > SPARE / 2) setSight([first, last]);
+      const [firstBefore, lastBefore, heightBefore] = latest.current;
+      if (height !== heightBefore || Math.abs(first - firstBefore) > SPARE / 2 || Math.abs(last - lastBefore) > SPARE / 2) setSight([first, last, height]);
     };
     look();
     box.addEventListener("scroll", look, { passive: true });
@@ -190,5 +201,5 @@ function useSight(body: { current: Element | null }, count: number): [number, nu
       observer.disconnect();
     };
   }, [isLong, body]);
-  return isLong ? [Math.min(sight[0], Math.max(0, count - 1)), Math.min(sight[1], count)] : [0, count];
+  return isLong ? [Math.min(sight[0], Math.max(0, count - 1)), Math.min(sight[1], count), sight[2]] : [0, count, ROW];
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { criticalPath } from "./critical.ts";
-import { Cursor, History } from "./history.ts";
+import { Cursor } from "./cursor.ts";
+import { History } from "./history.ts";
 import { sourcesOf } from "./types.ts";
 
 /** `first` leads to `slow` and `quick`, which meet in `join`. */

@@ -1,6 +1,6 @@
 /** What a run has waited for in the end: the chain of instances, each of which made the next one ready. */
 
-import type { Cursor } from "./history.ts";
+import type { Cursor } from "./cursor.ts";
 
 /** The places of the critical path at the moment of the cursor. */
 export function criticalPath({ history, tokens, time }: Cursor): Set<number> {

@@ -6,85 +6,15 @@
  * position. The rules are those of the server's fold; a test compares the two at every event.
  */
 
+import { baseType, EMPTY_RUN, NEW_TOKEN, RUN_STATUS, TOKEN_STATE } from "./meanings.ts";
 import { authorOf } from "./scope.ts";
-import type { Fault, Join, Place, RunEvent, RunState, Segment, SegmentKind, Token } from "./types.ts";
+import { Segments } from "./segments.ts";
+import type { Fault, Join, Place, RunEvent, RunState, SegmentKind, Token } from "./types.ts";
 
 type Sent = [node: string, scope: string, sort: number, need: number, total: number];
 
 /** Added to the third part of what an item of a foreach has sent. */
 const COUNTED = 2;
-
-const EMPTY_RUN: RunState = {
-  status: "",
-  generation: 1,
-  plan: "",
-  error: null,
-  undos: 0,
-  endsAs: "",
-  input: 0,
-};
-
-const NEW_TOKEN: Token = {
-  state: "ready",
-  outcome: "",
-  skip: false,
-  attempt: 1,
-  expiry: 0,
-  cursor: false,
-  wait: "",
-  waitKey: "",
-  waitUntil: null,
-  waitSince: 0,
-  waitEvent: 0,
-  event: 0,
-  hasOutput: false,
-  createdAt: 0,
-  startedAt: null,
-  endedAt: null,
-  dueAt: null,
-  error: null,
-  notes: null,
-  source: "",
-  session: "",
-  decided: "",
-  decidedBy: "",
-  decidedWhy: "",
-};
-
-const RUN_STATUS: Record<string, string> = {
-  "run.created": "PENDING",
-  "run.started": "RUNNING",
-  "run.paused": "PAUSED",
-  "run.resumed": "RUNNING",
-  "run.completed": "COMPLETED",
-  "run.failed": "FAILED",
-  "run.cancelled": "CANCELLED",
-  "run.retried": "RUNNING",
-  "run.compensating": "COMPENSATING",
-};
-
-const TOKEN_STATE: Record<string, Token["state"]> = {
-  "node.completed": "done",
-  "node.sent": "done",
-  "node.skipped": "done",
-  "node.retried": "ready",
-  "node.failed": "dead",
-  "node.held": "waiting",
-  "node.repaired": "ready",
-  "node.waiting": "waiting",
-  "node.resumed": "ready",
-  "lease.expired": "ready",
-};
-
-/** Events of approvals have names of their own beside their type. */
-const BASE_TYPE: Record<string, string> = {
-  "approval.created": "node.waiting",
-  "approval.reminded": "node.waiting",
-  "approval.reassigned": "node.waiting",
-  "approval.decided": "node.resumed",
-};
-
-export const baseType = (type: string): string => BASE_TYPE[type] ?? type;
 
 export class History {
   readonly events: RunEvent[] = [];
@@ -93,7 +23,7 @@ export class History {
   readonly places: Place[] = [];
   /** Places by the name of their node, hidden ones included. */
   readonly byNode = new Map<string, number[]>();
-  readonly segments: Segment[][] = [];
+  readonly segments = new Segments();
   /** By place: the place whose event made it ready, the last to arrive at a join; -1: the run itself. */
   readonly causes: number[] = [];
   /** The state of the run after each event; the first is before all of them. */
@@ -108,7 +38,6 @@ export class History {
   private readonly index = new Map<string, number>();
   private readonly tokens: (Token | undefined)[] = [];
   private readonly joins: (Join | undefined)[] = [];
-  private readonly open: (Segment | null)[] = [];
   private readonly live = new Set<number>();
   private now = 0;
   /** The place that the event is about. */
@@ -158,13 +87,6 @@ export class History {
 
   placeOf(node: string, scope: string): number {
     return this.index.get(`${node}\0${scope}`) ?? -1;
-  }
-
-  /** Whether a worker held an instance at a time, as far as the history tells afterwards. */
-  isRunning(place: number, time: number): boolean {
-    return this.segments[place]!.some(
-      (one) => one.kind === "running" && one.from <= time && (one.to === null || time < one.to),
-    );
   }
 
   // ── events ──────────────────────────────────────────────────────────────────────────────
@@ -222,7 +144,7 @@ export class History {
     if ((next.state === "done" || next.state === "dead") && type !== "node.edited") next.endedAt = this.now;
     if (next.state !== "waiting") next.dueAt = null;
     const failed = data.error != null;
-    if (taken) this.worked(place, taken, next.session, seq, failed, token.attempt);
+    if (taken) this.segments.worked(place, { kind: "running", from: taken, to: this.now, attempt: token.attempt, session: next.session, seq, failed });
 
     switch (type) {
       case "node.completed":
@@ -244,14 +166,14 @@ export class History {
         next.attempt = (data.attempt as number) + 1;
         next.error = data.error as Fault;
         next.dueAt = due;
-        if (due > this.now) this.segment(place, "backoff", this.now, due, token.attempt, seq);
-        this.beginSegment(place, "queued", Math.max(due, this.now), next.attempt);
+        if (due > this.now) this.segments.push(place, { kind: "backoff", from: this.now, to: due, attempt: token.attempt, session: "", seq, failed: false });
+        this.beginPart(place, "queued", Math.max(due, this.now), next.attempt);
         break;
       }
       case "node.failed":
         next.outcome = "failed";
         next.error = data.error as Fault;
-        this.close(place, seq);
+        this.segments.end(place, this.now, seq);
         this.live.delete(place);
         break;
       case "node.held":
@@ -259,7 +181,7 @@ export class History {
         next.error = data.error as Fault;
         next.waitEvent = seq;
         next.waitSince = this.now;
-        this.beginSegment(place, "waiting", this.now, token.attempt);
+        this.beginPart(place, "waiting", this.now, token.attempt);
         break;
       case "node.repaired":
         next.wait = next.waitKey = "";
@@ -272,7 +194,7 @@ export class History {
         next.decided = (data.action ?? "") as string;
         next.decidedBy = (data.by ?? "") as string;
         next.decidedWhy = (data.why ?? "") as string;
-        this.beginSegment(place, "queued", this.now, next.attempt);
+        this.beginPart(place, "queued", this.now, next.attempt);
         break;
       case "node.waiting":
         next.wait = data.kind as string;
@@ -280,21 +202,18 @@ export class History {
         next.waitUntil = (data.due_ms ?? null) as number | null;
         next.waitEvent = seq;
         next.waitSince = this.now;
-        this.beginSegment(place, "waiting", this.now, token.attempt);
+        this.beginPart(place, "waiting", this.now, token.attempt);
         break;
       case "node.resumed":
         next.wait = next.waitKey = "";
         next.waitUntil = null;
-        this.beginSegment(place, "queued", this.now, token.attempt);
+        this.beginPart(place, "queued", this.now, token.attempt);
         break;
-      case "lease.expired": {
+      case "lease.expired":
         next.expiry = data.expiry as number;
-        const open = this.open[place];
-        // It lay in the queue, then with a worker that did not come back; the history has no more.
-        if (open) open.kind = "held";
-        this.beginSegment(place, "queued", this.now, token.attempt);
+        this.segments.lost(place);
+        this.beginPart(place, "queued", this.now, token.attempt);
         break;
-      }
       case "lease.returned":
         next.expiry = data.expiry as number;
         break;
@@ -312,7 +231,7 @@ export class History {
     if (next.cursor) next.state = "ready";
     else {
       next.outcome = outcome;
-      this.close(place, this.seq);
+      this.segments.end(place, this.now, this.seq);
       this.live.delete(place);
     }
     this.setToken(place, next);
@@ -348,7 +267,7 @@ export class History {
     this.live.add(place);
     this.causes[place] = this.origin;
     this.setToken(place, { ...NEW_TOKEN, skip: !live, createdAt: this.now, source });
-    this.beginSegment(place, "queued", this.now, 1);
+    this.beginPart(place, "queued", this.now, 1);
   }
 
   private withdraw(places: unknown): void {
@@ -365,7 +284,7 @@ export class History {
     const token = this.tokens[place];
     if (!token) return;
     this.live.delete(place);
-    this.close(place, this.seq);
+    this.segments.end(place, this.now, this.seq);
     const ended = { state: "dead", outcome, wait: "", waitKey: "", waitUntil: null, endedAt: this.now } as const;
     this.setToken(place, { ...token, ...ended });
   }
@@ -376,7 +295,7 @@ export class History {
     if (!token) return;
     this.live.add(place);
     this.setToken(place, { ...token, state: "ready", outcome: "", attempt: 1, expiry: 0, endedAt: null });
-    this.beginSegment(place, "queued", this.now, 1);
+    this.beginPart(place, "queued", this.now, 1);
   }
 
   // ── places and changes ──────────────────────────────────────────────────────────────────
@@ -388,8 +307,7 @@ export class History {
       place = this.places.length;
       this.index.set(key, place);
       this.places.push({ node, scope, author: authorOf(node) });
-      this.segments.push([]);
-      this.open.push(null);
+      this.segments.add();
       const all = this.byNode.get(node);
       if (!all) this.byNode.set(node, [place]);
       else {
@@ -418,84 +336,8 @@ export class History {
     this.after.push(after);
   }
 
-  // ── segments ────────────────────────────────────────────────────────────────────────────
-
-  /** A worker had it since `taken`. */
-  private worked(place: number, taken: number, session: string, seq: number, failed: boolean, attempt: number): void {
-    const open = this.open[place];
-    if (open) {
-      open.to = Math.max(open.from, taken);
-      open.seq = seq;
-      if (open.to === open.from) this.segments[place]!.pop();
-      this.open[place] = null;
-    }
-    this.segments[place]!.push({ kind: "running", from: taken, to: this.now, attempt, session, seq, failed });
-  }
-
-  private segment(place: number, kind: SegmentKind, from: number, to: number, attempt: number, seq: number): void {
-    this.segments[place]!.push({ kind, from, to, attempt, session: "", seq, failed: false });
-  }
-
-  private beginSegment(place: number, kind: SegmentKind, from: number, attempt: number): void {
-    this.close(place, this.seq);
-    const made: Segment = { kind, from, to: null, attempt, session: "", seq: 0, failed: false };
-    this.segments[place]!.push(made);
-    this.open[place] = made;
-  }
-
-  private close(place: number, seq: number): void {
-    const open = this.open[place];
-    if (!open) return;
-    open.to = Math.max(open.from, this.now);
-    open.seq = seq;
-    this.open[place] = null;
-  }
-}
-
-/** The state of a run after one of its events. It can move to any other. */
-export class Cursor {
-  readonly tokens: (Token | undefined)[] = [];
-  readonly joins: (Join | undefined)[] = [];
-  seq = 0;
-  /** The nodes of authors that have changed since they were last asked for. */
-  private dirty = new Set<string>();
-
-  readonly history: History;
-
-  constructor(history: History) {
-    this.history = history;
-  }
-
-  get run(): RunState {
-    return this.history.runs[this.seq]!;
-  }
-
-  get time(): number {
-    return this.seq ? this.history.times[this.seq - 1]! : this.history.begin;
-  }
-
-  moveTo(seq: number): void {
-    const { history } = this;
-    const target = Math.max(0, Math.min(seq, history.seq));
-    if (target > this.seq) {
-      const end = history.offsets[target]!;
-      for (let at = history.offsets[this.seq]!; at < end; at++) this.set(history.changed[at]!, history.after[at]);
-    } else {
-      const end = history.offsets[target]!;
-      for (let at = history.offsets[this.seq]! - 1; at >= end; at--) this.set(history.changed[at]!, history.before[at]);
-    }
-    this.seq = target;
-  }
-
-  private set(place: number, value: Token | Join | undefined): void {
-    if (place >= 0) this.tokens[place] = value as Token | undefined;
-    else this.joins[~place] = value as Join | undefined;
-    this.dirty.add(this.history.places[place >= 0 ? place : ~place]!.author);
-  }
-
-  takeDirty(): Set<string> {
-    const found = this.dirty;
-    this.dirty = new Set();
-    return found;
+  /** A part of an instance's life begins. */
+  private beginPart(place: number, kind: SegmentKind, from: number, attempt: number): void {
+    this.segments.begin(place, kind, from, attempt, this.now, this.seq);
   }
 }

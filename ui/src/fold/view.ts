@@ -5,7 +5,7 @@
  * them need not be drawn again.
  */
 
-import type { Cursor } from "./history.ts";
+import type { Cursor } from "./cursor.ts";
 import { decodeScope, encodeScope, type Scope } from "./scope.ts";
 import type {
   Graph,
@@ -34,7 +34,7 @@ const RANK = Object.fromEntries(ATTENTION.map((status, rank) => [status, rank]))
 const TERMINAL = new Set(["COMPLETED", "FAILED", "CANCELLED"]);
 export const isOver = (status: string): boolean => TERMINAL.has(status);
 
-/** Whether a worker holds an instance. The history does not tell: `History.isRunning`, or the server. */
+/** Whether a worker holds an instance. The history does not tell: `Segments.isRunning`, or the server. */
 export type IsHeld = (place: number) => boolean;
 const nobody: IsHeld = () => false;
 

@@ -2,7 +2,6 @@ import { useEffect, useId, useState, type ReactNode } from "react";
 import { Button } from "../components/Button.tsx";
 import { CodeEditor, readJson } from "../components/CodeEditor.tsx";
 import { choicesOf, initialOf, isRequired, kindOf, membersOf, resolve, same, titleOf, type Choice, type Pointer, type Problems, type Schema } from "./schema.ts";
-import "./form.css";
 
 interface SchemaFormProps {
   schema: Schema;

@@ -14,11 +14,14 @@ export interface SavedFilter {
 }
 export const savedFilters = new KeptStore<SavedFilter[]>("filters", []);
 
-theme.subscribe(() => {
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+
+function showTheme(): void {
   const chosen = theme.get();
-  if (chosen === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = chosen;
-});
+  document.documentElement.dataset.theme = chosen === "system" ? (systemIsDark.matches ? "dark" : "light") : chosen;
+}
+theme.subscribe(showTheme);
+systemIsDark.addEventListener("change", showTheme);
 
 /** The one after the present one, in a circle. */
 export function cycle<T>(store: { get(): T; set(value: T): void }, values: readonly T[]): void {

@@ -1,5 +1,6 @@
 /** How the connections of the page are: the worst of them, and whether it has just recovered. */
 
+import { useEffect, useRef } from "react";
 import { Store } from "../lib/store.ts";
 import type { Connection } from "./stream.ts";
 
@@ -22,4 +23,20 @@ export function report(owner: object, state: Connection | null): void {
     clearTimeout(calm);
     calm = setTimeout(() => connection.set("fine"), 2500);
   }
+}
+
+/** Whether a server did not answer at all: it is asked again once it is back. */
+export const isLost = (error: Error | null): boolean => error instanceof TypeError;
+
+/** Call back when the server answers again; to be stopped. */
+export function whenBack(again: () => void): () => void {
+  return connection.subscribe(() => connection.get() !== "lost" && again());
+}
+
+/** Ask again, by itself, what a server has not answered. */
+export function useWhenBack(error: Error | null, again: () => void): void {
+  const latest = useRef(again);
+  latest.current = again;
+  const lost = isLost(error);
+  useEffect(() => (lost ? whenBack(() => latest.current()) : undefined), [lost]);
 }

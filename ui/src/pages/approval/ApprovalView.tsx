@@ -7,6 +7,7 @@ import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { given, whyNot, type Me } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
+import { useIsShown } from "../../lib/shown.ts";
 import "./approval.css";
 import { agreed, commandFor, decide, type Verdict } from "./decide.ts";
 import { About, Deadline, Follows, People } from "./Side.tsx";
@@ -110,6 +111,7 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
   const [sending, setSending] = useState<Verdict | null>(null);
   const [asking, setAsking] = useState(false);
   const box = useRef<HTMLDivElement>(null);
+  const isShown = useIsShown();
   const own = useMemo(() => (schema ? findProblems(schema, data, schema) : new Map<string, string>()), [schema, data]);
   const problems: Problems = tried ? new Map([...said, ...own]) : said;
   const obstacle = me && me.name ? whyNot(me, asked) : null;
@@ -129,7 +131,8 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
       toast(`${decision === "approve" ? "Approved" : "Rejected"}: ${asked.title ?? asked.node_id}`, decision === "approve" ? "completed" : "failed");
       onLight(null);
       onChanged(true);
-    } else if (outcome.kind === "late") setLate(outcome);
+    } else if (!isShown()) toast(`${asked.title ?? asked.node_id}: ${outcome.kind === "invalid" ? "the form has problems" : outcome.why}`, "failed");
+    else if (outcome.kind === "late") setLate(outcome);
     else if (outcome.kind === "invalid") setSaid(outcome.problems);
     else setRefused(outcome.why);
   };

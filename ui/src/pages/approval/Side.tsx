@@ -150,7 +150,7 @@ export function About({ asked }: { asked: Approval }) {
           </>
         )}
         {more.map(([name, value]) => (
-          <div key={name} style={{ display: "contents" }}>
+          <div key={name}>
             <dt>{name}</dt>
             <dd>{typeof value === "object" ? <code>{JSON.stringify(value)}</code> : String(value)}</dd>
           </div>

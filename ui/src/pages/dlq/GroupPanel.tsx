@@ -20,7 +20,11 @@ const SHOWN = 200;
 /** Dead letters with one cause: the error, the letters, and what to do with them. */
 export function GroupPanel({ group, status, onOpen, onClose, onChanged }: GroupPanelProps) {
   const { fingerprint, example } = group;
-  const letters = useQuery(`${fingerprint} ${status} ${group.count} ${group.last_at}`, (signal) => get<Page<DeadLetter>>("/dlq", { query: { fingerprint, status, limit: SHOWN }, signal }));
+  const letters = useQuery(
+    `${fingerprint} ${status}`,
+    (signal) => get<Page<DeadLetter>>("/dlq", { query: { fingerprint, status, limit: SHOWN }, signal }),
+    `${group.count} ${group.last_at}`,
+  );
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [open, setOpen] = useState<"retry" | "discard" | null>(null);
   const rows = letters.data?.items ?? [];

@@ -3,6 +3,7 @@ import { post } from "../../api/client.ts";
 import { Button, Dialog, toast } from "../../components/index.ts";
 import { shellWord, showCount } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
+import { useIsShown } from "../../lib/shown.ts";
 import { redrive, type Picked } from "./retrying.ts";
 
 const PACES = [1, 5, 20, 100] as const;
@@ -80,6 +81,7 @@ const about = (seconds: number): string => (seconds < 90 ? `${Math.max(1, Math.r
 export function DiscardDialog({ find, count, words, onClose, onChanged }: ManyProps & { find: () => Promise<string[]> }) {
   const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
+  const isShown = useIsShown();
   const discard = async (): Promise<void> => {
     setBusy(true);
     let done = 0;
@@ -95,7 +97,7 @@ export function DiscardDialog({ find, count, words, onClose, onChanged }: ManyPr
       said = (error as Error).message;
     }
     toast(said ? `Discarded ${done} of ${count}: ${said}` : `Discarded ${done}`, said ? "failed" : "completed");
-    onClose();
+    if (isShown()) onClose();
     onChanged();
   };
   return (

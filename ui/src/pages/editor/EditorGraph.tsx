@@ -1,10 +1,12 @@
-import { Controls, Handle, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import { Controls, Handle, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Connection, type Edge, type EdgeProps, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
 import { Icon } from "../../components/index.ts";
-import { layOut } from "../../graph/layout.ts";
+import { layOut, type Point } from "../../graph/layout.ts";
+import { curve, loop } from "../../graph/path.ts";
 import type { Shown, ShownNode } from "./draft.ts";
 import { iconOf } from "./icons.ts";
+import "../run/graph.css";
 
 const WIDTH = 172;
 const HEIGHT = 44;
@@ -19,6 +21,7 @@ interface Context {
 const GraphContext = createContext<Context | null>(null);
 
 type FlowNode = Node<{ node: ShownNode }, "written">;
+type FlowEdge = Edge<{ role: string; points: Point[]; slot: number }, "way">;
 
 interface EditorGraphProps extends Context {
   graph: Shown;
@@ -90,6 +93,7 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
           nodes={nodes}
           edges={edges}
           nodeTypes={NODE_TYPES}
+          edgeTypes={EDGE_TYPES}
           onlyRenderVisibleElements
           nodesDraggable={false}
           nodesConnectable
@@ -112,20 +116,20 @@ function Inner({ graph, chosen, problems, statuses, isCurrent, onChoose, onConne
   );
 }
 
-function toFlow(graph: Shown): { nodes: FlowNode[]; edges: Edge[] } {
+function toFlow(graph: Shown): { nodes: FlowNode[]; edges: FlowEdge[] } {
   const layout = layOut({
     nodes: graph.nodes.map(({ id }) => ({ id, width: WIDTH, height: HEIGHT })),
     edges: graph.edges.map(({ from, to, role }) => ({ from, to, back: role === "back" })),
   });
+  // Labels stand above the node that their edge leads to, one above the other if there are several.
+  const labels = new Map<string, number>();
   return {
     nodes: graph.nodes.map((node) => ({ id: node.id, type: "written", position: layout.nodes.get(node.id)!, width: WIDTH, height: HEIGHT, data: { node } })),
-    edges: graph.edges.map(({ from, to, role }) => ({
-      id: `${from} → ${to}`,
-      source: from,
-      target: to,
-      className: `editor-edge editor-edge-${role}`,
-      ...(role === "static" || role === "back" ? {} : { label: role }),
-    })),
+    edges: graph.edges.map(({ from, to, role }, at) => {
+      const slot = labels.get(to) ?? 0;
+      if (hasLabel(role)) labels.set(to, slot + 1);
+      return { id: `${from} → ${to}`, type: "way", source: from, target: to, zIndex: hasLabel(role) ? 1 : 0, data: { role, points: layout.waypoints.get(at) ?? [], slot } };
+    }),
   };
 }
 
@@ -156,4 +160,25 @@ const Written = memo(({ data: { node } }: NodeProps<FlowNode>) => {
   );
 });
 
+const hasLabel = (role: string): boolean => role !== "static" && role !== "back";
+
+const Way = memo(({ sourceX, sourceY, targetX, targetY, data }: EdgeProps<FlowEdge>) => {
+  const { role, points, slot } = data!;
+  const path =
+    role === "back"
+      ? loop({ x: sourceX + WIDTH / 2, y: sourceY - HEIGHT / 2 }, { x: targetX + WIDTH / 2, y: targetY + HEIGHT / 2 })
+      : curve([{ x: sourceX, y: sourceY }, ...points, { x: targetX, y: targetY }]);
+  return (
+    <>
+      <path className="edge" data-role={role} d={path} />
+      {hasLabel(role) && (
+        <text className="edge-label" x={targetX} y={targetY - 10 - slot * 13} textAnchor="middle">
+          {role}
+        </text>
+      )}
+    </>
+  );
+});
+
 const NODE_TYPES = { written: Written };
+const EDGE_TYPES = { way: Way };

@@ -18,7 +18,6 @@ import { Problems } from "./Problems.tsx";
 import { SaveDialog } from "./Save.tsx";
 import { RunStrip, StartDialog, useTestRun } from "./TestRun.tsx";
 import { useChecked } from "./useChecked.ts";
-import "../run/run.css";
 import "./editor.css";
 
 const NEW = `name: my-workflow
@@ -230,7 +229,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
           last={last}
           onClose={() => setOpen(null)}
           onStarted={(run, input) => {
-            setOpen(null);
+            setOpen((now) => (now === "run" ? null : now));
             setLast({ input });
             setRunId(run);
           }}
@@ -242,7 +241,7 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
           text={text}
           onClose={() => setOpen(null)}
           onSaved={(workflow) => {
-            setOpen(null);
+            setOpen((now) => (now === "save" ? null : now));
             setBase(text);
             setDraft(null);
             setVersion(workflow.version);

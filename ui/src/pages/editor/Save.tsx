@@ -1,10 +1,11 @@
 import { useState } from "react";
 import { post } from "../../api/client.ts";
 import type { Workflow } from "../../api/types.ts";
-import { Button, Dialog } from "../../components/index.ts";
+import { Button, Dialog, toast } from "../../components/index.ts";
 import { shellWord } from "../../lib/format.ts";
 import { useMe } from "../../lib/me.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { useIsShown } from "../../lib/shown.ts";
 
 interface SaveDialogProps {
   name: string;
@@ -19,12 +20,14 @@ export function SaveDialog({ name, text, onSaved, onClose }: SaveDialogProps) {
   const [message, setMessage] = useState("");
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
+  const isShown = useIsShown();
   const save = async (): Promise<void> => {
     if (busy) return;
     setBusy(true);
     try {
       onSaved(await post<Workflow>("/workflows", { body: { document: text, message, ...(me?.isGiven && me.name ? { by: me.name } : {}) } }));
     } catch (error) {
+      if (!isShown()) return toast(`${name} is not deployed: ${(error as Error).message}`, "failed");
       setRefused((error as Error).message);
       setBusy(false);
     }

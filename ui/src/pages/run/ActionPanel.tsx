@@ -4,8 +4,10 @@ import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, CodeBlock, StatusBadge, toast } from "../../components/index.ts";
 import { Link } from "../../lib/router.tsx";
+import { useIsShown } from "../../lib/shown.ts";
 import { ACTIONS, callOf, previewOf, readData, twinOf, type Asked, type Given } from "./actions.ts";
 import type { RunModel } from "./model.ts";
+import "./panel.css";
 
 type Consequences = Shape<"Consequences">;
 
@@ -17,6 +19,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
+  const isShown = useIsShown();
   const isRetryAsOther = action === "retry" && model.history.run.undos > 0;
   const badData = problemOf(given.data);
   const incomplete = badData !== null || (about.fields.includes("name") && !given.name);
@@ -35,6 +38,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   useEffect(() => form.current?.querySelector<HTMLElement>("input, textarea, select, button[type=submit]")?.focus(), []);
   const set = (part: Partial<Given>): void => setGiven({ ...given, ...part });
   const isRefused = shown !== null && !shown.allowed && !given.undone;
+  const title = node && !["signal", "retry"].includes(action) ? `${about.title} ${node}` : about.title;
   const submit = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -43,13 +47,14 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
       const [path, options] = callOf(model.id, asked, given);
       const done = await call<{ run_id?: string }>("POST", path, { ...options, ...(about.isGuarded ? { ifMatch: seen } : {}) });
       toast(given.undone && done.run_id && done.run_id !== model.id ? `It starts over as ${done.run_id}.` : about.said);
-      onClose();
+      // The event may come before the answer: by then, somebody may look at another action.
+      if (isShown()) onClose();
     } catch (failure) {
+      if (!isShown()) return toast(`${title}: ${(failure as Error).message}`, "failed");
       setError(failure as Error);
       setBusy(false);
     }
   };
-  const title = node && !["signal", "retry"].includes(action) ? `${about.title} ${node}` : about.title;
   return (
     <form ref={form} className="action-panel" aria-label={title} onSubmit={(event) => void submit(event)}>
       <div className="section row">
@@ -102,18 +107,21 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
         {shown && <Outcome found={shown} before={model.history.run.status} />}
         {!shown && !preview.error && <p className="muted">{incomplete ? "Fill in the fields to see it." : "Asking the server…"}</p>}
       </div>
-      {error && <Refusal error={error} />}
-      <div className="section row">
-        <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused}>
-          {about.does}
-        </Button>
-        <Button kind="plain" onClick={onClose}>
-          Leave it
-        </Button>
-      </div>
       <div className="section">
         <h3>The same on the command line</h3>
         <CodeBlock text={twinOf(model.id, asked, given)} />
+      </div>
+      {/* It stays where it is while what is above it grows: nobody clicks beside a button that moves. */}
+      <div className="action-foot">
+        {error && <Refusal error={error} />}
+        <div className="row">
+          <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused}>
+            {about.does}
+          </Button>
+          <Button kind="plain" onClick={onClose}>
+            Leave it
+          </Button>
+        </div>
       </div>
     </form>
   );
@@ -188,7 +196,7 @@ function Refusal({ error }: { error: Error }) {
             ? "The server does not answer. Nothing was changed, as far as this page knows: look at the history first, then repeat."
             : "";
   return (
-    <div className="section action-refused" role="alert">
+    <div className="action-refused" role="alert">
       <p className="run-error">{error.message}</p>
       {hint && <p>{hint}</p>}
     </div>

@@ -37,7 +37,7 @@ interface ChildProps {
 
 function Child({ id, workflow, status, seq, ms, scope }: ChildProps) {
   const [open, setOpen] = useState(false);
-  const { data } = useQuery(open ? `${id} ${seq}` : null, (signal) => get<Run>("/runs/{run_id}", { path: { run_id: id }, signal }));
+  const { data } = useQuery(open ? id : null, (signal) => get<Run>("/runs/{run_id}", { path: { run_id: id }, signal }), seq);
   return (
     <div className="attempt">
       <div className="attempt-head">

@@ -6,6 +6,7 @@ import { useShortcuts } from "../../lib/keys.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import { clear, drawLines, drawNodes, type Painted } from "./canvas.ts";
 import { inSight, labelled, nodeAt, toDrawing, type Drawing, type FlowEdge, type FlowNode, type Size } from "./drawing.ts";
+import "./graph.css";
 import { GraphContext } from "./graphContext.ts";
 import { OPEN_SIZE } from "./Inside.tsx";
 import type { RunModel } from "./model.ts";

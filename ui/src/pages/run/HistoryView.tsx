@@ -5,6 +5,7 @@ import type { RunEvent } from "../../fold/types.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
+import "./timeline.css";
 
 /** An event, or the events of one node together. */
 type HistoryRow = { event: RunEvent; isInner: boolean } | { name: string; events: RunEvent[]; isOpen: boolean };

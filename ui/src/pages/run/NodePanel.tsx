@@ -13,6 +13,7 @@ import { waitName } from "./Step.tsx";
 import { Instances } from "./Instances.tsx";
 import { Logs } from "./Logs.tsx";
 import { useNodeState, type RunModel } from "./model.ts";
+import "./panel.css";
 import { Why } from "./Why.tsx";
 import { WorkerName } from "./WorkerName.tsx";
 
@@ -92,8 +93,9 @@ function placeOf(model: RunModel, node: GraphNode, scope: string): number {
 
 /** What the instance route knows: what it was given, what came out, its attempts and steps. */
 function Details({ model, node, name, state }: { model: RunModel; node: GraphNode; name: string; state: InstanceState }) {
-  const key = state.place < 0 ? null : `${name} ${state.status} ${state.attempts} ${state.event}`;
-  const { data } = useQuery(key, (signal) => get<Shape<"InstanceDetails">>("/runs/{run_id}/nodes/{node}/attempts", { path: { run_id: model.id, node: name }, signal }));
+  const path = { run_id: model.id, node: name };
+  const version = `${state.status} ${state.attempts} ${state.event}`;
+  const { data, error } = useQuery(state.place < 0 ? null : name, (signal) => get<Shape<"InstanceDetails">>("/runs/{run_id}/nodes/{node}/attempts", { path, signal }), version);
   const notes = model.cursor.tokens[state.place]?.notes;
   return (
     <>
@@ -106,6 +108,11 @@ function Details({ model, node, name, state }: { model: RunModel; node: GraphNod
             </p>
           ))}
           <Json value={state.error} label="Error" />
+        </Section>
+      )}
+      {error && !data && (
+        <Section title="Attempts">
+          <p className="run-error">{error.message}</p>
         </Section>
       )}
       {data && data.attempts.length > 0 && state.status !== "SKIPPED" && <Attempts model={model} attempts={data.attempts} />}

@@ -6,7 +6,6 @@ import { authorOf } from "../../fold/scope.ts";
 import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, useQueryParam } from "../../lib/router.tsx";
-import "../runs/runs.css";
 import { ActionPanel } from "./ActionPanel.tsx";
 import { ACTIONS, runActions, twinOf, type ActionName, type Asked } from "./actions.ts";
 import { GraphView } from "./GraphView.tsx";

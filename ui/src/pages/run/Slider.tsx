@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useState, type CSSProperties } from "react";
 import { Button } from "../../components/index.ts";
 import { authorOf, decodeScope, showScope } from "../../fold/scope.ts";
 import { showCount, showDuration, showLocal, showUtc } from "../../lib/format.ts";
@@ -48,6 +48,7 @@ export function Slider({ model, onMove }: { model: RunModel; onMove: (at: number
         min={1}
         max={Math.max(1, last)}
         value={at}
+        style={{ "--done": `${last > 1 ? ((at - 1) / (last - 1)) * 100 : 100}%` } as CSSProperties}
         aria-label="Event"
         aria-valuetext={event ? `event ${at}: ${event.type}` : "no event"}
         onChange={(change) => onMove(Number(change.target.value) >= last ? null : Number(change.target.value))}

@@ -7,6 +7,7 @@ import { useNow } from "../../lib/clock.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import { useQueryParam } from "../../lib/router.tsx";
 import type { RunModel } from "./model.ts";
+import "./timeline.css";
 import { groupPlaces, readZoom, ticksOf, type TimelineRow } from "./timeline.ts";
 
 const ROW = 28;
@@ -147,7 +148,7 @@ function Row({ model, row, top, scale, critical, isChosen, onChoose, onToggle }:
   }
   const token = cursor.tokens[row.place];
   if (!token) return null;
-  const segments = history.segments[row.place]!.filter((one) => one.from <= scale.limit);
+  const segments = history.segments.all[row.place]!.filter((one) => one.from <= scale.limit);
   const taken = model.isLive ? model.held.get(row.place) : undefined;
   return (
     <button type="button" className="timeline-row" style={{ top }} data-chosen={isChosen || undefined} data-dim={isDim || undefined} data-critical={row.isCritical || undefined} onClick={() => onChoose(authorOf(row.node))}>

@@ -4,7 +4,7 @@ import { get } from "../../api/client.ts";
 import type { Explanation } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import type { GraphEdge } from "../../fold/types.ts";
-import type { Point } from "../../graph/layout.ts";
+import { curve, loop } from "../../graph/path.ts";
 import type { FlowEdge } from "./drawing.ts";
 import { GraphContext } from "./graphContext.ts";
 import { useNodeState, type RunModel } from "./model.ts";
@@ -13,7 +13,7 @@ import { operandsOf, type Decision } from "./Why.tsx";
 /** A label is no wider than a node: beside it is the label of the next one. */
 const LETTERS = 30;
 const LABEL_ABOVE = 9;
-const LABEL_LINE = 12;
+const LABEL_LINE = 13;
 const LABEL_SLOT = 13;
 
 /** An edge. One of a branch shows its rule and, once taken, the values that decided. */
@@ -25,7 +25,8 @@ export const Way = memo(({ source, target, sourceX, sourceY, targetX, targetY, d
   const { edge, role, points, slot } = data!;
   const won = taken && role === "branch";
   const values = useValues(model, won && (asksAll || chosen === source || chosen === target) ? source : "", from?.event ?? 0, edge);
-  const path = role === "back" ? loopPath(sourceX, sourceY, targetX, targetY) : wayPath([{ x: sourceX, y: sourceY }, ...points, { x: targetX, y: targetY }]);
+  const [begin, end] = [{ x: sourceX, y: sourceY }, { x: targetX, y: targetY }];
+  const path = role === "back" ? loop(begin, end) : curve([begin, ...points, end]);
   const label = labelOf(edge, role);
   const middle = { x: targetX, y: targetY - LABEL_ABOVE - slot * LABEL_SLOT - (values ? LABEL_LINE : 0) };
   return (
@@ -65,22 +66,3 @@ function useValues(model: RunModel, source: string, event: number, edge: GraphEd
   const deciding = edge.rules.length ? tried.filter((rule) => rule.result) : tried;
   return deciding.map(operandsOf).filter(Boolean).join(", ");
 }
-
-/** Down through the points, with vertical ends. */
-function wayPath(points: readonly Point[]): string {
-  let path = `M${points[0]!.x},${points[0]!.y}`;
-  for (let at = 1; at < points.length; at++) {
-    const a = points[at - 1]!;
-    const b = points[at]!;
-    const bend = (b.y - a.y) / 2;
-    path += `C${a.x},${a.y + bend} ${b.x},${b.y - bend} ${b.x},${b.y}`;
-  }
-  return path;
-}
-
-/** Up along the right side. */
-function loopPath(fromX: number, fromY: number, toX: number, toY: number): string {
-  const side = Math.max(fromX, toX) + 36;
-  return `M${fromX},${fromY}C${side},${fromY} ${side},${toY} ${toX},${toY}`;
-}
-

@@ -25,8 +25,8 @@ export interface Decision {
 /** Why it has not run, or is in its state: in the server's words, with the values that decided, and what would change it. */
 export function Why({ model, name }: { model: RunModel; name: string }) {
   const path = { run_id: model.id, node: name };
-  const { data } = useQuery(`${name} ${model.history.seq}`, (signal) => get<Explanation>("/runs/{run_id}/why/{node}", { path, signal }));
-  if (!data) return null;
+  const { data, error } = useQuery(name, (signal) => get<Explanation>("/runs/{run_id}/why/{node}", { path, signal }), model.history.seq);
+  if (!data) return error && <Section title="Why"><p className="run-error">{error.message}</p></Section>;
   const decisions = (data.details.decisions ?? []) as Decision[];
   return (
     <Section title="Why">

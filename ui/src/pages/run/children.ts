@@ -1,6 +1,6 @@
 /** The child runs of a node, as long as somebody looks. */
 
-import { useEffect, useMemo, useRef } from "react";
+import { useMemo } from "react";
 import { get } from "../../api/client.ts";
 import type { Page, RunRow } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
@@ -15,12 +15,7 @@ const LIMIT = 1000;
 export function useChildren(model: RunModel, node: string | null): RunRow[] {
   const state = node === null ? null : model.node(node);
   const begun = `${state?.status} ${state?.instances} ${state?.counts.WAITING ?? ""}`;
-  const { data, reload } = useQuery(node === null ? null : model.id, (signal) => get<Page<RunRow>>("/runs", { query: { parent: model.id, limit: LIMIT }, signal }));
-  const asked = useRef(begun);
-  useEffect(() => {
-    if (asked.current !== begun) reload();
-    asked.current = begun;
-  }, [begun, reload]);
+  const { data, reload } = useQuery(node === null ? null : model.id, (signal) => get<Page<RunRow>>("/runs", { query: { parent: model.id, limit: LIMIT }, signal }), begun);
   const own = useMemo(() => (data?.items ?? []).filter((run) => authorOf(run.parent_node ?? "") === node).reverse(), [data, node]);
   useFeed({ onEvents: (events) => node !== null && events.some((one) => one.type.startsWith("run.") && own.some((run) => run.run_id === one.run_id)) && reload(), onReset: reload });
   return own;

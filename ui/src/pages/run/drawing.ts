@@ -51,6 +51,8 @@ export function toDrawing(graph: Graph, open: ReadonlyMap<string, Size>): Drawin
       type: "way",
       source: edge.from,
       target: edge.to,
+      // A label lies above the lines of other edges.
+      zIndex: role === "static" ? 0 : 1,
       ...(isBack(edge.roles) ? { sourceHandle: "side", targetHandle: "side" } : {}),
       data: { edge, role, points: layout.waypoints.get(at) ?? [], slot },
     };

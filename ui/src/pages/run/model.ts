@@ -7,12 +7,13 @@
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
-import { Cursor, History } from "../../fold/history.ts";
+import { Cursor } from "../../fold/cursor.ts";
+import { History } from "../../fold/history.ts";
 import { decodeScope, showScope } from "../../fold/scope.ts";
 import { wholeGraph } from "../../fold/graph.ts";
 import type { Graph, NodeState, NodeStatus, RunEvent } from "../../fold/types.ts";
 import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
-import { report } from "../../live/connection.ts";
+import { isLost, report, whenBack } from "../../live/connection.ts";
 import { listen } from "../../live/feed.ts";
 import { EventStream } from "../../live/stream.ts";
 
@@ -79,7 +80,7 @@ export class RunModel {
     return isOver(this.history.run.status);
   }
 
-  isHeld: IsHeld = (place) => (this.isLive ? this.held.has(place) : this.history.isRunning(place, this.cursor.time));
+  isHeld: IsHeld = (place) => (this.isLive ? this.held.has(place) : this.history.segments.isRunning(place, this.cursor.time));
 
   node(id: string): NodeState | null {
     return this.view?.nodes.get(id) ?? null;
@@ -136,7 +137,17 @@ export class RunModel {
       if (signal.aborted) return;
       this.error = error as Error;
       this.tell();
+      if (isLost(this.error)) this.loadWhenBack();
     }
+  }
+
+  private loadWhenBack(): void {
+    const stop = whenBack(() => {
+      stop();
+      this.error = null;
+      void this.load();
+    });
+    this.control.signal.addEventListener("abort", stop);
   }
 
   private async loadRow(): Promise<void> {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Cursor, History } from "../../fold/history.ts";
+import { Cursor } from "../../fold/cursor.ts";
+import { History } from "../../fold/history.ts";
 import { groupPlaces, readZoom, ticksOf } from "./timeline.ts";
 
 test("ticks are round and few", () => {

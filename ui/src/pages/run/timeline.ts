@@ -1,6 +1,7 @@
 /** The rows of the timeline: instances of one node together, in the order in which nodes were reached. Pure. */
 
-import type { Cursor, History } from "../../fold/history.ts";
+import type { Cursor } from "../../fold/cursor.ts";
+import type { History } from "../../fold/history.ts";
 
 export interface TimelineRow {
   node: string;

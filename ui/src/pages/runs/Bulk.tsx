@@ -21,7 +21,7 @@ const change = (action: BulkAction, body: Record<string, unknown>, signal?: Abor
   post<ManyChanged>(action === "delete" ? "/runs/bulk/delete" : "/runs/bulk", { body: action === "delete" ? body : { ...body, action }, signal });
 
 /** A change of many runs: first what would become of each, then the progress. */
-export function Bulk({ action, chosen, onClose }: { action: BulkAction; chosen: Chosen; onClose: () => void }) {
+export function Bulk({ action, chosen, onClose }: { action: BulkAction; chosen: Chosen; onClose: (isDone: boolean) => void }) {
   const [reason, setReason] = useState("");
   const [done, setDone] = useState<ManyChanged["items"] | null>(null);
   const [state, setState] = useState<"asking" | "working" | "over">("asking");
@@ -48,7 +48,7 @@ export function Bulk({ action, chosen, onClose }: { action: BulkAction; chosen: 
   };
   const close = (): void => {
     stopped.current = true;
-    onClose();
+    onClose(state !== "asking");
   };
   const name = action[0]!.toUpperCase() + action.slice(1);
   const failed = done?.filter((one) => !one.changed) ?? [];

@@ -204,9 +204,9 @@ export default function RunsPage(_: PageProps) {
         <Bulk
           action={bulk.action}
           chosen={bulk.chosen}
-          onClose={() => {
+          onClose={(isDone) => {
             setBulk(null);
-            setMarked(new Set());
+            if (isDone) setMarked(new Set());
           }}
         />
       )}

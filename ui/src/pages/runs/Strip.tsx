@@ -35,7 +35,8 @@ export function Strip({ filter, oldest, onZoom }: StripProps) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const query = { q: filter.q || null, since: filter.since || (filter.until ? null : fitting), until: filter.until || null, buckets: BUCKETS };
   const key = JSON.stringify(query);
-  const { data } = useQuery(`${key} ${round}`, (signal) => get<Histogram>("/runs/histogram", { query, signal }));
+  const { data } = useQuery(key, (signal) => get<Histogram>("/runs/histogram", { query, signal }), round);
+  // Another filter does not empty the strip before its answer is there.
   const [kept, setKept] = useState<Histogram | null>(null);
   if (data && data !== kept) setKept(data);
   useFeed({

@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
 import type { FeedEvent, Page, RunRow, Shape } from "../../api/types.ts";
+import { useWhenBack } from "../../live/connection.ts";
 import { useFeed } from "../../live/feed.ts";
 import { KEPT_MAX, mergeAsked, mergeFirst, patchRows, type Filter } from "./list.ts";
 
@@ -136,5 +137,6 @@ export function useRuns(filter: Filter): Runs {
     schedule(PAUSE);
   };
   useFeed({ onEvents: follow, onReset: () => void load() });
+  useWhenBack(state.error, () => void load());
   return { ...state, more: () => void more(), reload: () => void load() };
 }

@@ -4,6 +4,7 @@ import type { Queue, Worker } from "../../api/types.ts";
 import { Button, Countdown, Dialog, Duration, Meter, StatusBadge, Time, toast } from "../../components/index.ts";
 import { shellWord } from "../../lib/format.ts";
 import { Link } from "../../lib/router.tsx";
+import { useIsShown } from "../../lib/shown.ts";
 import { statusOf, type Lease } from "./WorkersPage.tsx";
 
 interface WorkerPanelProps {
@@ -109,7 +110,7 @@ export function WorkerPanel({ worker, others, queues, leases, onClose, onChanged
           <h3>Capabilities</h3>
           <dl className="facts">
             {offers.map(([name, value]) => (
-              <div key={name} style={{ display: "contents" }}>
+              <div key={name}>
                 <dt>{name}</dt>
                 <dd className="nums">{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd>
               </div>
@@ -131,6 +132,7 @@ function onlyServed(worker: Worker, others: readonly Worker[], queues: readonly 
 
 function Drain({ worker, held, alone, onClose, onChanged }: { worker: Worker; held: readonly Lease[]; alone: readonly Queue[]; onClose: () => void; onChanged: () => void }) {
   const [busy, setBusy] = useState(false);
+  const isShown = useIsShown();
   const drain = async (): Promise<void> => {
     setBusy(true);
     try {
@@ -140,7 +142,7 @@ function Drain({ worker, held, alone, onClose, onChanged }: { worker: Worker; he
     } catch (error) {
       toast((error as Error).message, "failed");
     }
-    onClose();
+    if (isShown()) onClose();
   };
   return (
     <Dialog

@@ -13,6 +13,8 @@ export type Lease = Shape<"Lease">;
 const PACE = 2000;
 
 export const statusOf = (one: Worker): string => (one.draining && one.status === "healthy" ? "draining" : one.status);
+/** The open runs that may have something in a queue. */
+const runsOf = (one: Queue): string => `/runs?q=${encodeURIComponent(`status:open${one.workflow ? ` workflow:${one.workflow}` : ""}`)}`;
 const queueKey = (one: Queue): string => `${one.queue} ${one.needs} ${one.workflow} ${one.node}`;
 
 const QUEUES: readonly Column<Queue>[] = [
@@ -22,7 +24,7 @@ const QUEUES: readonly Column<Queue>[] = [
     cell: (one) => (
       <span className="queue-name">
         <span className="truncate">
-          <b>{one.queue || "default"}</b>
+          <Link to={runsOf(one)}>{one.queue || "default"}</Link>
           {one.needs && <span className="tag">{one.needs}</span>}
         </span>
         {one.workflow && (
@@ -55,7 +57,7 @@ const QUEUES: readonly Column<Queue>[] = [
 
 const WORKERS: readonly Column<Worker>[] = [
   { id: "status", head: "Status", width: "112px", cell: (one) => <StatusBadge status={statusOf(one)} /> },
-  { id: "name", head: "Worker", cell: (one) => <b>{one.name}</b> },
+  { id: "name", head: "Worker", cell: (one) => <Link to={`/workers?worker=${encodeURIComponent(one.id)}`}>{one.name}</Link> },
   { id: "host", head: "Host", width: "18%", minor: true, cell: (one) => <span className="muted">{`${one.host} · ${one.pid}`}</span> },
   {
     id: "busy",
@@ -97,11 +99,12 @@ export default function WorkersPage() {
   const workers = useQuery("workers", (signal) => get<Page<Worker>>("/workers", { signal }));
   const queues = useQuery("queues", (signal) => get<Page<Queue>>("/queues", { signal }));
   const leases = useQuery("leases", (signal) => get<Page<Lease> & { complete: boolean }>("/leases", { signal }));
-  useEvery(PACE, () => {
+  const reload = (): void => {
     workers.reload();
     queues.reload();
     leases.reload();
-  });
+  };
+  useEvery(PACE, reload);
   useShortcuts([{ keys: "Escape", label: "Close the panel", run: () => setChosen("") }]);
   const all = workers.data?.items ?? [];
   const waiting = [...(queues.data?.items ?? [])].sort((a, b) => Number(b.ready > 0 && !b.served_by.length) - Number(a.ready > 0 && !a.served_by.length) || b.ready - a.ready);
@@ -154,7 +157,7 @@ export default function WorkersPage() {
                 )}
                 <h2 className="list-head">Queues</h2>
                 {waiting.length ? (
-                  <Table columns={QUEUES} rows={waiting} keyOf={queueKey} onOpen={(queue) => navigate(`/runs?q=${encodeURIComponent(`status:open${queue.workflow ? ` workflow:${queue.workflow}` : ""}`)}`)} label="Queues" />
+                  <Table columns={QUEUES} rows={waiting} keyOf={queueKey} onOpen={(queue) => navigate(runsOf(queue))} label="Queues" />
                 ) : (
                   <p className="muted page-pad">Nothing waits, and nothing runs.</p>
                 )}
@@ -170,7 +173,7 @@ export default function WorkersPage() {
               </>
             )
           ) : error ? (
-            <Failure error={error} onRetry={workers.reload} />
+            <Failure error={error} onRetry={reload} />
           ) : (
             <Loading />
           )}

@@ -9,7 +9,6 @@ import { useShortcuts } from "../../lib/keys.ts";
 import { navigate } from "../../lib/router.tsx";
 
 interface StartProps {
-  name: string;
   reference: string;
   schema: Readonly<Record<string, unknown>> | null;
   newest: readonly { run_id: string; input: unknown; created_at: string }[];

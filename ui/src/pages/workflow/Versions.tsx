@@ -4,6 +4,7 @@ import type { Page, Workflow } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, Dialog, Diff, Failure, Loading, Time, toast } from "../../components/index.ts";
 import { shellWord } from "../../lib/format.ts";
+import { useIsShown } from "../../lib/shown.ts";
 
 /** All versions, with their tags; a tag can be moved to another one. */
 export function Versions({ workflow, onChoose, onChanged }: { workflow: Workflow; onChoose: (version: string) => void; onChanged: () => void }) {
@@ -61,7 +62,6 @@ export function Versions({ workflow, onChoose, onChanged }: { workflow: Workflow
           from={tags.main}
           onClose={() => setMoving(null)}
           onDone={() => {
-            setMoving(null);
             reload();
             onChanged();
           }}
@@ -73,6 +73,7 @@ export function Versions({ workflow, onChoose, onChanged }: { workflow: Workflow
 
 function MoveTag({ workflow, from, onClose, onDone }: { workflow: Workflow; from: number | undefined; onClose: () => void; onDone: () => void }) {
   const { name, version } = workflow;
+  const isShown = useIsShown();
   const move = async (): Promise<void> => {
     try {
       await call("PUT", "/workflows/{name}/tags/{tag}", { path: { name, tag: "main" }, body: { version } });
@@ -80,8 +81,8 @@ function MoveTag({ workflow, from, onClose, onDone }: { workflow: Workflow; from
       onDone();
     } catch (error) {
       toast((error as Error).message, "failed");
-      onClose();
     }
+    if (isShown()) onClose();
   };
   return (
     <Dialog

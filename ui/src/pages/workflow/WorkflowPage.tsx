@@ -179,7 +179,7 @@ export default function WorkflowPage({ params }: PageProps) {
               <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
             </div>
           )}
-          {tab === "start" && (checked.data ? <Start key={reference} name={workflow.name} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
+          {tab === "start" && (checked.data ? <Start key={reference} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
           {tab === "runs" && <Runs name={name} rows={numbers?.newest ?? null} />}
           {tab === "versions" && (
             <Versions
