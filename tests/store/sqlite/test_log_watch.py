@@ -98,3 +98,17 @@ async def test_a_change_just_before_ours_is_noticed_by_our_own_commit(
     await here.put_blob(b"ours")
 
     assert await waiting
+
+
+async def test_a_change_after_many_of_ours_is_noticed_by_the_log(pair: Pair) -> None:
+    """The log is not looked at between commits that follow each other closely."""
+    here, elsewhere = pair
+    waiting = asyncio.create_task(here.wait_for_work("default", ["q"], LONG_MS))
+    await until(lambda: bool(here._work._waiters))
+    for number in range(5):
+        await here.put_blob(b"ours %d" % number)
+    assert here._log._is_busy
+
+    await elsewhere.create_runs([new("a")])
+
+    assert await waiting

@@ -34,6 +34,9 @@ class Batch:
 
     def write(self, db: apsw.Connection, rows: Sequence[Row]) -> None:
         """Write rows. What is written is undone by a rollback only, even if this fails."""
+        if len(rows) < SIZES[-1]:
+            db.executemany(self._one, rows)
+            return
         first = 0
         for size, text in self._many:
             end = len(rows) - (len(rows) - first) % size

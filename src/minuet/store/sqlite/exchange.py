@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _READ_SESSIONS = statement("read_sessions")
 _WRITE_SESSION = statement("write_session")
 _READY_TOKENS = statement("ready_tokens")
+_HAS_READY = statement("has_ready")
 _OF_RUNS = statement("of_runs")
 _TAKE_READY = statement("take_ready")
 _LEASE_TOKEN = Batch("lease_token", "lease_tokens")
@@ -57,6 +58,9 @@ _READ_FOUND = statement("read_found")
 
 #: Queues in one query; SQLite allows 500 branches.
 QUEUES_MAX = 400
+
+#: Queues that are asked without asking first whether anything is ready.
+QUEUES_FEW = 3
 
 
 #: As many outputs, one for each token, fit into an answer in any case.
@@ -320,6 +324,8 @@ class ExchangeGroup:
     ) -> list[Row]:
         """The oldest tokens of these queues: at most `limit` for as many as one query takes."""
         rows: list[Row] = []
+        if len(queues) > QUEUES_FEW and not self._db.execute(_HAS_READY, {"tenant": tenant}).get:
+            return rows
         for first in range(0, len(queues), QUEUES_MAX):
             some = queues[first : first + QUEUES_MAX]
             names = {f"queue_{i}": queue for i, queue in enumerate(some)}

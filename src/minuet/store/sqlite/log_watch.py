@@ -5,6 +5,10 @@ these costs about a microsecond and takes no lock, so it can be done every milli
 only a hint: changes within one tick of the file system's clock look alike, and not every file
 system keeps times. Those who wait for a change poll for it as well.
 
+While this process commits often, nobody looks at the log: its transactions notice what others have
+changed, and a look between two commits makes the next one slower, because it has to write the
+log's time again.
+
 The log is never opened here: closing it would drop the locks that SQLite holds on it.
 """
 
@@ -12,12 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 #: The interval between two looks after a change. It doubles up to the longest.
 LOOK_MS = 1.0
 LOOK_MS_MAX = 24.0
+
+#: Own commits that follow each other within this time are often.
+OFTEN_MS = 5.0
 
 
 class LogWatch:
@@ -27,6 +35,8 @@ class LogWatch:
         self._database, self._changed = database, changed
         self._path = ""
         self._seen = (0, 0)
+        self._committed_s = 0.0
+        self._is_busy = False
         self._pause_ms = LOOK_MS
         self._is_recent = False
         self._timer: asyncio.TimerHandle | None = None
@@ -44,14 +54,22 @@ class LogWatch:
             self._timer = None
 
     def skip(self) -> None:
-        """What has changed up to now is known."""
-        self._seen = self._state()
+        """What has changed up to now is known: this process has just committed."""
+        before_s, self._committed_s = self._committed_s, time.monotonic()
+        self._is_busy = (self._committed_s - before_s) * 1000 < OFTEN_MS
+        if not self._is_busy:
+            self._seen = self._state()
 
     def _plan(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._pause_ms / 1000, self._look)
 
     def _look(self) -> None:
+        if self._is_busy:
+            # The first look after the last commit finds it, as if another process had made it.
+            self._is_busy = False
+            self._plan()
+            return
         state = self._state()
         is_new = state != self._seen
         # Once more after the last change: a waiter may have read just before it.

@@ -10,6 +10,12 @@ WHERE state = 'ready'
     AND queue = (SELECT :queue)
     AND due_ms <= (SELECT :now)
 
+-- name: has_ready
+-- Whether anything is ready in any queue. Where nothing is, asking each of many queues costs more.
+SELECT EXISTS (
+    SELECT 1 FROM tokens WHERE state = 'ready' AND lane = '' AND tenant = (SELECT :tenant)
+);
+
 -- name: of_runs
 -- One more condition of `ready_tokens`. The index of the queue holds the run, so tokens of others
 -- are passed over without reading their rows; "+" keeps SQLite from walking all tokens of the run.
