@@ -74,6 +74,17 @@ def test_a_run_gives_way_to_one_that_it_takes_turns_with() -> None:
     assert sharing.divide(items, 5.0 + GIVE_WAY_S) == (items, [])
 
 
+def test_a_run_does_not_give_way_to_those_that_were_large_while_none_gave_way() -> None:
+    """Else large runs that began together would give way to each other's last nodes."""
+    sharing, items = Sharing(), finished(large=100)
+    sharing.divide(finished(large=1, other=1), 5.0)
+    sharing.hand_in_all(finished(other=100), 5.0)
+
+    assert sharing.divide(items, 5.0) == (items, [])
+    joined = finished(large=100, other=1)
+    assert sharing.divide(joined, 5.0) == (joined, [])
+
+
 def test_a_run_does_not_give_way_to_itself() -> None:
     sharing, items = Sharing(), finished(large=100)
     sharing.divide(finished(large=1), 5.0)

@@ -48,9 +48,8 @@ class Sharing:
             if small:
                 self._few, self._few_at = small, now
             return finished, []
-        counts = Counter([assignment.grant.run for assignment, _ in finished])
+        counts = self._count(finished, now)
         ((largest, count),) = counts.most_common(1)
-        self._note_large(counts, now)
         if not counts.keys() <= self._large.keys():
             self._until = now + GIVE_WAY_S
         until = self._until
@@ -72,8 +71,15 @@ class Sharing:
                 rest.append(one)
         return first, rest
 
-    def _note_large(self, counts: Counter[str], now: float) -> None:
-        """Remember the runs that have many items, for a while."""
+    def hand_in_all(self, finished: Finished, now: float) -> None:
+        """Nothing is kept back now, but the runs that have many items count as large."""
+        if len(finished) >= SHARE:
+            self._count(finished, now)
+
+    def _count(self, finished: Finished, now: float) -> Counter[str]:
+        """How many items each run has. Those that have many are remembered for a while."""
+        counts = Counter([assignment.grant.run for assignment, _ in finished])
         if self._large or max(counts.values()) >= SHARE:
             self._large = {run: at for run, at in self._large.items() if now < at + LARGE_S}
             self._large.update({run: now for run, count in counts.items() if count >= SHARE})
+        return counts

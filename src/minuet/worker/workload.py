@@ -108,6 +108,8 @@ class Workload:
         rest: Finished = []
         if give_way:
             self.finished, rest = self._sharing.divide(self.finished, now)
+        else:
+            self._sharing.hand_in_all(self.finished, now)
         self.kept_back = len(rest)
         first, self.finished = self.finished[:ITEMS_MAX], self.finished[ITEMS_MAX:] + rest
         return first

@@ -9,6 +9,10 @@ do
 -- Tokens of a queue that are read together.
 local PORTION = 1000
 
+-- Queues that are asked one by one, without asking first whether any of them shows something; and
+-- those that one command can ask.
+local QUEUES_FEW, QUEUES_MAX = 3, 1000
+
 -- Names of runs as a set; nil: any run will do.
 function run_filter(names)
   if not names then return nil end
@@ -67,12 +71,22 @@ local function in_order(shown, made)
   return keys
 end
 
+-- Whether many queues show nothing at all: often so, and quicker than to ask each.
+local function all_empty(tenant, names)
+  if #names <= QUEUES_FEW or #names > QUEUES_MAX then return false end
+  local keys = {}
+  for i, name in ipairs(names) do keys[i] = ready_key(tenant, name) end
+  return call('EXISTS', unpack(keys)) == 0
+end
+
 -- At least the first `limit` of what can be taken, in order: {member, …}.
 local function candidates(tenant, names, limit, only)
   local shown, members, wanted, filled, last = {}, {}, {}, 0, 0
+  local empty = all_empty(tenant, names)
   for _, name in ipairs(names) do
-    if not wanted[name] then
-      wanted[name] = true
+    local is_new = not wanted[name]
+    wanted[name] = true
+    if is_new and not empty then
       local found = first_ready(ready_key(tenant, name), limit + was_ready, only)
       local count = #members
       for i = 1, #found, 2 do
