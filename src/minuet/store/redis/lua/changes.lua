@@ -48,14 +48,11 @@ local function queue_of(tenant, queue)
   end
   local found = of_tenant[queue]
   if not found then
-    local name = tenant .. '\0' .. queue
-    found = { name, READY .. name, 0, false }
+    found = { tenant .. '\0' .. queue, ready_key(tenant, queue), 0, false }
     of_tenant[queue] = found
   end
   return found
 end
-
-local function ready_key(tenant, queue) return queue_of(tenant, queue)[2] end
 
 -- Do `act` with each zset that shows a token, and the token's score in it.
 local function show(token, act)

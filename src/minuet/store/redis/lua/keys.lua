@@ -7,9 +7,22 @@ local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BO
 local WAKE, ENDS, UNREPORTED, NOTABLE, FEED
 local RUN, READY, ASIDE
 
-local function use_partition(name)
+-- Exports. Everything else stays local to this block.
+local use_partition, ready_key
+
+do
+
+--: Keys of queues, by tenant and queue, and all of them by partition. They are kept from call to call,
+-- because workers ask for the same queues each time. At about so many, all are forgotten.
+local QUEUE_KEYS_MAX = 10000
+local queue_keys, known_keys, key_count = {}, {}, 0
+
+function use_partition(name)
+  if key_count > QUEUE_KEYS_MAX then base, known_keys, key_count = nil, {}, 0 end
   if name == base then return end
   base = name
+  queue_keys = known_keys[base] or {}
+  known_keys[base] = queue_keys
   LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
   ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
   WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
@@ -17,6 +30,23 @@ local function use_partition(name)
   BEATS, UNREPORTED, NOTABLE = base .. ':beats', base .. ':unreported', base .. ':notable'
   FEED = base .. ':feed'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
+end
+
+-- What is ready in a queue.
+function ready_key(tenant, queue)
+  local of_tenant = queue_keys[tenant]
+  if not of_tenant then
+    of_tenant = {}
+    queue_keys[tenant] = of_tenant
+  end
+  local key = of_tenant[queue]
+  if not key then
+    key = READY .. tenant .. '\0' .. queue
+    of_tenant[queue], key_count = key, key_count + 1
+  end
+  return key
+end
+
 end
 
 local function stage_key(name) return base .. ':stage:' .. name end

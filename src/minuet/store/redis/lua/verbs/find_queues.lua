@@ -7,7 +7,7 @@ local wanted, names = head .. prefix, {}
 for _, field in ipairs(call('HKEYS', QUEUES)) do
   if sub(field, 1, #wanted) == wanted then
     local queue = sub(field, #head + 1)
-    if call('EXISTS', READY .. tenant .. '\0' .. queue) == 1 then names[#names + 1] = queue end
+    if call('EXISTS', ready_key(tenant, queue)) == 1 then names[#names + 1] = queue end
   end
 end
 return names

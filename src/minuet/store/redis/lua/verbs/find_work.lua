@@ -4,7 +4,7 @@
 local given, tenant, queues, only = unpack(unpack_row(request), 1, 4)
 now, only = clock(given), run_filter(only)
 for _, queue in ipairs(queues) do
-  local key = READY .. tenant .. '\0' .. queue
+  local key = ready_key(tenant, queue)
   if #first_ready(key, 1, only) > 0 then return 1 end
 end
 return 0
