@@ -178,7 +178,7 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
           created <Time at={row.created_at} />
         </span>
         <span>
-          {model.isOver ? "took" : "since"} <Duration ms={model.isOver ? history.end - history.begin : null} since={history.begin} />
+          {model.isOver ? "took" : "for"} <Duration ms={model.isOver ? history.end - history.begin : null} since={history.begin} />
         </span>
         {row.submitted_by && <span>by {row.submitted_by}</span>}
         {row.parent && (
