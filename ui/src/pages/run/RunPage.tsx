@@ -86,7 +86,7 @@ export default function RunPage({ params }: PageProps) {
         ) : tab === "data" ? (
           <Data model={model} />
         ) : (
-          <GraphView model={model} graph={model.graph!} chosen={node} onChoose={choose} />
+          <GraphView run={model} graph={model.graph!} chosen={node} onChoose={choose} />
         )}
       </SplitPane>
       <Slider model={model} onMove={move} />
