@@ -34,8 +34,8 @@ export function NodeDocument({ workflow, graph, id, onChoose, onClose }: NodeDoc
     const forward = graph.edges.filter((edge) => !edge.roles.includes("back"));
     const before = forward.filter((edge) => edge.to === id);
     const after = forward.filter((edge) => edge.from === id);
-    if (before.length) facts.push(["After", ways(before, "from")]);
-    if (after.length) facts.push(["Before", ways(after, "to")]);
+    if (before.length) facts.push(["Comes after", ways(before, "from")]);
+    if (after.length) facts.push(["Leads to", ways(after, "to")]);
   }
   return (
     <div>
@@ -57,7 +57,7 @@ export function NodeDocument({ workflow, graph, id, onChoose, onClose }: NodeDoc
       </header>
       <div className="section">
         <h3>Document</h3>
-        {own ? <Source text={toYaml(inOrder(own))} language="yaml" label={`Document of ${id}`} /> : <p className="muted">{node ? "It was made by the compiler, and is not in the document." : "There is no such node in this version."}</p>}
+        {own ? <Source text={toYaml(inOrder(own)).trimEnd()} language="yaml" label={`Document of ${id}`} /> : <p className="muted">{node ? "It was made by the compiler, and is not in the document." : "There is no such node in this version."}</p>}
       </div>
     </div>
   );
