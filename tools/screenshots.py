@@ -1,9 +1,9 @@
 """Pictures of the web page: `python -m tools.screenshots` for the documentation.
 
 Starts a real server with two workers on a temporary SQLite file, starts the runs of
-tools/lively.py, opens the page in Chromium and writes what it shows. Run by hand after a change of
-the page. Look at every picture before you commit it. `--look` writes all pages in both themes to
-build/pictures, as PNG.
+tools/lively.py, opens the page in Chromium and writes what it shows, in both themes. Run by hand
+after a change of the page. Look at every picture before you commit it. `--look` writes PNG files to
+build/pictures instead.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ class Shot(NamedTuple):
     #: What is clicked before the picture is taken.
     clicks: tuple[str, ...] = ()
     size: tuple[int, int] = DESK
-    #: In which the documentation shows it.
-    themes: tuple[str, ...] = ("light",)
 
 
 def shots(runs: dict[str, str]) -> list[Shot]:
@@ -65,7 +63,7 @@ def shots(runs: dict[str, str]) -> list[Shot]:
     return [
         Shot("overview", "/overview", ".page-head"),
         Shot("runs", "/runs", row),
-        Shot("run", f"{asks}?node=ask", '[data-node="report"]', themes=("light", "dark")),
+        Shot("run", f"{asks}?node=ask", '[data-node="report"]'),
         Shot(
             "run-inside",
             f"/runs/{runs['month']}?open=customers",
@@ -74,13 +72,13 @@ def shots(runs: dict[str, str]) -> list[Shot]:
         ),
         Shot("run-timeline", f"{done}?tab=timeline&node=book", ".page-head"),
         Shot("run-past", f"{done}?at=9", '[data-node="report"]'),
-        Shot("run-history", f"{done}?tab=history", ".page-head", themes=()),
+        Shot("run-history", f"{done}?tab=history", ".event-row"),
         Shot("approvals", f"/approvals?id={runs['asks']}:ask", "text=Cost centre"),
         Shot("approval-phone", approval, "text=Cost centre", size=PHONE),
         Shot("dead-letters", "/dlq", row, clicks=(row,)),
         Shot("workers", "/workers", '[role="alert"]'),
         Shot("workflows", "/workflows", "text=settlement"),
-        Shot("workflow", "/workflows/invoices", ".page-head", themes=()),
+        Shot("workflow", "/workflows/invoices?node=sum", '[data-node="report"]'),
         Shot("editor", "/editor?workflow=invoices", "textarea"),
     ]
 
@@ -127,7 +125,7 @@ async def take_all(url: str, runs: dict[str, str], look: bool) -> None:
         browser = await playwright.chromium.launch(executable_path=program, args=FLAGS)
         blank = await browser.new_page()
         for shot in shots(runs):
-            for theme in ("light", "dark") if look else shot.themes:
+            for theme in ("light", "dark"):
                 picture = await take(browser, url, shot, theme)
                 if not look:
                     source = base64.b64encode(picture).decode()

@@ -114,7 +114,7 @@ def test_the_commands_about_runs_say_who_must_decide_and_how(
 
     assert f"minuet approvals approve {waiting}" in minuet("runs", "show", run).out
     why = minuet("runs", "why", run, "gate").out
-    assert "'gate' waits for a decision of ada or finance since" in why
+    assert "'gate' has waited for a decision of ada or finance since" in why
     assert "Who may decide: ada, finance" in why
     assert f"minuet approvals approve {waiting}" in why
     minuet("approvals", "approve", waiting, "--as", "ada", "--comment", "ok", "-d", '{"account":1}')

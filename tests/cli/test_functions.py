@@ -101,7 +101,7 @@ def test_a_waiting_function_is_shown_with_its_steps(url: str, minuet: Any) -> No
     # How much is cut depends on how long the steps took.
     assert re.fullmatch(r'cf_charge\(.*….*"USD"\)', second[0])
     assert second[-1] == '"5 USD"'
-    assert "cf_order waits for the signal 'paid', at the latest until 20" in shown
+    assert "cf_order waits for the signal 'paid', due at 20" in shown
     assert "(test_functions.py:" in shown
     assert f"Send signal 'paid' with: minuet signal {run} paid" in shown
     assert max(map(len, shown.split("Send signal")[0].splitlines())) <= 80

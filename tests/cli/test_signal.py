@@ -110,7 +110,7 @@ def test_why_says_what_the_run_waits_for_and_prints_a_command_that_works(
 ) -> None:
     said = minuet("runs", "why", waiting, "payment").out
 
-    assert "'payment' waits for signal 'paid' since " in said
+    assert "'payment' has waited for signal 'paid' since " in said
     command = shlex.split(said.splitlines()[-1].removeprefix("Send it with: "))
     assert minuet(*command[1:]).code == 0
     assert minuet("resume", waiting).code == 0

@@ -168,9 +168,9 @@ async def test_what_a_node_waits_for_is_shown(scene: Any) -> None:
         assert (found.kind, found.key) == ("signal", "paid")
         assert (found.since_ms, found.until_ms) == (now, now + 60_000)
         since = moment(now)
-        assert why.summary.startswith(f"'w' waits for signal 'paid' since {since}, until ")
+        assert why.summary.startswith(f"'w' has waited for signal 'paid' since {since}; due at ")
         assert why.details["waiting_for"]["key"] == "paid"
-        assert "'w' waits for signal 'paid'" in below.summary
+        assert "'w' has waited for signal 'paid'" in below.summary
 
 
 async def test_a_signal_to_a_run_that_cannot_take_it_is_refused(scene: Any) -> None:

@@ -444,7 +444,7 @@ def test_a_signal_that_nobody_sends_ends_the_play() -> None:
     with pytest.raises(PlayError) as stopped:
         play(chain(DOUBLE, PAID), {"n": 1}, signals={"payed": 1})
 
-    assert "'paid' waits for signal 'paid'" in str(stopped.value)
+    assert "'paid' has waited for signal 'paid'" in str(stopped.value)
     assert "pass signals={'paid': …}, not 'payed'" in str(stopped.value)
     assert stopped.value.played.path == ["double"]
 
@@ -457,7 +457,7 @@ def test_a_list_of_signals_that_is_used_up_ends_the_play() -> None:
 def test_a_signal_that_a_child_run_waits_for_is_named() -> None:
     node = {"id": "pay", "type": "workflow", "config": {"workflow": {"name": "p", "nodes": [PAID]}}}
 
-    with pytest.raises(PlayError, match="'paid' waits for signal 'paid'"):
+    with pytest.raises(PlayError, match="'paid' has waited for signal 'paid'"):
         play(chain(node))
 
 

@@ -284,6 +284,8 @@ async def test_the_time_of_a_run_is_laid_open(serve: Serve, page: Page, store_ur
         await page.keyboard.press("3")
         events = page.locator(".event-row")
         count = await events.count()
+        failed = page.locator('.event-row[data-status="failed"]').filter(has_text="node.failed")
+        await expect(failed.locator(".run-error")).to_have_text("broken for good")
         await page.get_by_label("Find in the history").fill("broken for good")
         await expect(events.nth(1)).to_be_visible()
         assert await events.count() < count

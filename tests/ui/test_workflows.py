@@ -50,7 +50,7 @@ async def test_a_workflow_is_found_read_and_started(
         await page.keyboard.press("Enter")
 
         # What changed, and back to the version before.
-        await expect(page.locator(".mini-node", has_text="charge")).to_be_visible()
+        await expect(page.locator('[data-node="charge"]')).to_contain_text("say")
         await page.get_by_role("tab", name="Versions").click()
         newest = page.locator(".version").first
         await newest.get_by_role("button", name="What changed").click()
@@ -58,6 +58,17 @@ async def test_a_workflow_is_found_read_and_started(
         await page.locator(".version").nth(1).get_by_role("button", name="Make it main").click()
         await page.get_by_role("button", name="Move the tag").click()
         await expect(page.locator(".page-head")).to_contain_text("v1")
+
+        # A node of the graph, and what the document says about it.
+        await page.get_by_role("tab", name="Graph").click()
+        await page.locator('[data-node="ship"]').click()
+        side = page.locator(".split-side")
+        await expect(side.get_by_label("Document of ship")).to_contain_text("handler: absent")
+        assert "node=ship" in page.url
+        await side.get_by_role("button", name="charge").click()
+        await expect(page.locator('[data-node="charge"]')).to_have_attribute("data-chosen", "true")
+        await page.keyboard.press("Escape")
+        await expect(side).to_have_count(0)
 
         # The document, with what is wrong at its line.
         await page.get_by_role("tab", name="Document").click()

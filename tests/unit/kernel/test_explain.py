@@ -287,7 +287,7 @@ def test_a_node_that_waits_for_a_slot_names_the_key() -> None:
     [
         (
             Waiting("signal", "paid"),
-            "waits for signal 'paid' since 2023-11-14T22:13:20.000Z",
+            "has waited for signal 'paid' since 2023-11-14T22:13:20.000Z",
         ),
         (Waiting("timer", due_ms=0), "waits for a timer until 1970-01-01T00:00:00.000Z"),
     ],

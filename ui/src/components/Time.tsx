@@ -1,27 +1,31 @@
 import { useNow } from "../lib/clock.ts";
-import { showDuration, showLocal, showRelative, showUtc } from "../lib/format.ts";
+import { showDuration, showLocal, showPhrase, showRelative, showUtc, type TimeWord } from "../lib/format.ts";
 import { timeMode } from "../lib/settings.ts";
 import { useStore } from "../lib/store.ts";
 
-/** A moment: relative, local or UTC, as chosen for the whole page. The others are in its tooltip. */
-export function Time({ at }: { at: string | number | null | undefined }) {
+/** A moment: relative, local or UTC, as chosen for the whole page. The others are in its tooltip. `word` is what stands before it in a sentence. */
+export function Time({ at, word }: { at: string | number | null | undefined; word?: TimeWord | undefined }) {
   const mode = useStore(timeMode);
   if (at === null || at === undefined) return <span className="muted">–</span>;
   const ms = typeof at === "number" ? at : Date.parse(at);
   return (
     <time className="nums" dateTime={new Date(ms).toISOString()} title={`${showLocal(ms)} here\n${showUtc(ms)}`}>
-      {mode === "relative" ? <Relative at={ms} /> : mode === "local" ? showLocal(ms) : showUtc(ms)}
+      {mode === "relative" ? <Relative at={ms} word={word} /> : `${word ? `${word} ` : ""}${mode === "local" ? showLocal(ms) : showUtc(ms)}`}
     </time>
   );
 }
 
-const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
+const MOMENT = /(?:\b(since|until|at) )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
 
 /** A sentence of the server: moments in it are shown as all others. */
-export const Prose = ({ text }: { text: string }) => <>{text.split(MOMENT).map((part, at) => (at % 2 ? <Time key={at} at={part} /> : part))}</>;
+export function Prose({ text }: { text: string }) {
+  const parts = text.split(MOMENT);
+  return <>{parts.map((part, at) => (at % 3 === 2 ? <Time key={at} at={part} word={parts[at - 1] as TimeWord | undefined} /> : at % 3 === 0 && part))}</>;
+}
 
-function Relative({ at }: { at: number }) {
-  return <>{showRelative(at, useNow())}</>;
+function Relative({ at, word }: { at: number; word: TimeWord | undefined }) {
+  const now = useNow();
+  return <>{word ? showPhrase(word, at, now) : showRelative(at, now)}</>;
 }
 
 interface DurationProps {

@@ -73,3 +73,25 @@ const BASE_TYPE: Record<string, string> = {
 };
 
 export const baseType = (type: string): string => BASE_TYPE[type] ?? type;
+
+/** What an event says, as a status: its colour. */
+const EVENT_STATUS: Record<string, string> = {
+  "node.sent": "running",
+  "node.retried": "backoff",
+  "node.held": "failed",
+  "node.repaired": "running",
+  "node.resumed": "running",
+  "signal.received": "waiting",
+  "lease.expired": "stale",
+  "run.created": "running",
+  "run.started": "running",
+  "run.resumed": "running",
+  "run.retried": "running",
+  "run.stalled": "stale",
+  "run.compensated": "undone",
+};
+
+/** Others are named after what they say: `node.failed`, `run.paused`. */
+export function eventStatus(type: string): string {
+  return EVENT_STATUS[type] ?? (type.startsWith("approval.") ? "waiting" : type.slice(type.indexOf(".") + 1));
+}

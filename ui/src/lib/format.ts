@@ -12,21 +12,28 @@ export function showDuration(ms: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** About how long; "": hardly any time. */
+function span(ms: number): string {
+  if (ms < 5_000) return "";
+  if (ms < 60_000) return `${Math.floor(ms / 1000)} s`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min`;
+  if (ms < 172_800_000) return `${Math.floor(ms / 3_600_000)} h`;
+  return `${Math.floor(ms / 86_400_000)} d`;
+}
+
 export function showRelative(at: number, now: number): string {
-  const ms = now - at;
-  const size = Math.abs(ms);
-  const text =
-    size < 5_000
-      ? "now"
-      : size < 60_000
-        ? `${Math.floor(size / 1000)} s`
-        : size < 3_600_000
-          ? `${Math.floor(size / 60_000)} min`
-          : size < 172_800_000
-            ? `${Math.floor(size / 3_600_000)} h`
-            : `${Math.floor(size / 86_400_000)} d`;
-  if (text === "now") return ms < 0 ? "in a moment" : "just now";
-  return ms < 0 ? `in ${text}` : `${text} ago`;
+  const text = span(Math.abs(now - at));
+  if (at > now) return text ? `in ${text}` : "in a moment";
+  return text ? `${text} ago` : "just now";
+}
+
+/** Words before a moment, as in "since 10:15". With a relative time, the two become one phrase: "for 5 min". */
+export type TimeWord = "since" | "until" | "at";
+
+export function showPhrase(word: TimeWord, at: number, now: number): string {
+  if (word === "since" && at <= now) return `for ${span(now - at) || "a moment"}`;
+  if (word === "until" && at > now) return `for another ${span(at - now) || "moment"}`;
+  return word === "at" ? showRelative(at, now) : `${word} ${showRelative(at, now)}`;
 }
 
 const two = (number: number): string => String(number).padStart(2, "0");

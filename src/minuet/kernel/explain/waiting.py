@@ -169,26 +169,26 @@ def _unserved_phrase(queue: str, needs: str, known: int) -> str:
 
 def _wait_phrase(token: TokenView, detail: Detail) -> str:
     if token.wait == "signal":
-        until = f", until {moment(token.due_ms)}" if token.due_ms is not None else ""
-        return f"waits for signal {token.wait_key!r} since {moment(detail.wait_ms)}{until}"
+        return _lasting(f"signal {token.wait_key!r}", detail.wait_ms, token.due_ms)
     if token.wait == "flow":
         return describe_waits(msgspec.json.decode(detail.wait_data), time=moment)
     if token.wait == APPROVAL_WAIT:
         question = msgspec.json.decode(detail.wait_data)
-        deadline = deadline_of(question, token.due_ms)
-        until = f", until {moment(deadline)}" if deadline is not None else ""
-        who = approvers_in(question)
-        return f"waits for a decision of {who} since {moment(detail.wait_ms)}{until}"
+        asked = f"a decision of {approvers_in(question)}"
+        return _lasting(asked, detail.wait_ms, deadline_of(question, token.due_ms))
     if token.wait == HOLD_WAIT:
         message = (detail.error or {}).get("message", detail.error)
-        return (
-            f"failed, and is held until somebody decides, since {moment(detail.wait_ms)}: {message}"
-        )
+        return f"failed at {moment(detail.wait_ms)}, and is held until somebody decides: {message}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""
     until = f" until {moment(token.due_ms)}" if token.due_ms is not None else ""
     return f"waits for a {token.wait}{key}{until}"
+
+
+def _lasting(what: str, since_ms: int, due_ms: int | None) -> str:
+    due = f"; due at {moment(due_ms)}" if due_ms is not None else ""
+    return f"has waited for {what} since {moment(since_ms)}{due}"
 
 
 def describe_waits(
@@ -214,7 +214,7 @@ def describe_waits(
             case "sleep":
                 sleeps.append(f"sleeps until {time(wait['until_ms'])}{where}")
             case _:
-                limits.append(f"at the latest until {time(wait['until_ms'])}{where}")
+                limits.append(f"due at {time(wait['until_ms'])}{where}")
     more = data.get("more", 0) if waits else 0
     things += [f"{more} more"] if more else []
     parts = [f"waits for {_joined(things)}"] if things else []

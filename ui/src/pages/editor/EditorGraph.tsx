@@ -5,7 +5,7 @@ import { Icon } from "../../components/index.ts";
 import { layOut, type Point } from "../../graph/layout.ts";
 import { curve, loop } from "../../graph/path.ts";
 import type { Shown, ShownNode } from "./draft.ts";
-import { iconOf } from "./icons.ts";
+import { iconOf } from "../../graph/icons.ts";
 import "../run/graph.css";
 
 const WIDTH = 172;

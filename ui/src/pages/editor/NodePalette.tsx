@@ -2,7 +2,7 @@ import { memo, useState } from "react";
 import type { Shape } from "../../api/types.ts";
 import { Icon } from "../../components/index.ts";
 import { DRAGGED } from "./EditorGraph.tsx";
-import { iconOf } from "./icons.ts";
+import { iconOf } from "../../graph/icons.ts";
 
 type NodeType = Shape<"NodeType">;
 

@@ -47,7 +47,7 @@ export function Attempts({ model, attempts }: { model: RunModel; attempts: Attem
                   {one.lease_until && (
                     <>
                       {" "}
-                      · lease until <Time at={one.lease_until} />
+                      · leased <Time at={one.lease_until} word="until" />
                     </>
                   )}
                 </p>

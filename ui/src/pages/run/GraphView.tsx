@@ -7,7 +7,7 @@ import { useQueryParam } from "../../lib/router.tsx";
 import { clear, drawLines, drawNodes, type Painted } from "./canvas.ts";
 import { inSight, labelled, nodeAt, toDrawing, type Drawing, type FlowEdge, type FlowNode, type Size } from "./drawing.ts";
 import "./graph.css";
-import { GraphContext } from "./graphContext.ts";
+import { DECLARED, GraphContext } from "./graphContext.ts";
 import { OPEN_SIZE } from "./Inside.tsx";
 import type { RunModel } from "./model.ts";
 import { canOpen, Step } from "./Step.tsx";
@@ -21,21 +21,23 @@ const ASKED_MAX = 12;
 const PICKED_MAX = 8;
 
 interface GraphProps {
-  model: RunModel;
+  /** Null: the graph as it is declared. */
+  run: RunModel | null;
   graph: Graph;
   chosen: string;
   onChoose: (id: string, instance?: string) => void;
 }
 
 /** The whole declared graph, laid out once. Nodes change their colours, not their places, until somebody opens one. */
-export const GraphView = memo(({ model, graph, chosen, onChoose }: GraphProps) => {
+export const GraphView = memo(({ run, graph, chosen, onChoose }: GraphProps) => {
+  const model = run ?? DECLARED;
   const [opened, setOpened] = useQueryParam("open");
   const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map());
   const open = useMemo(() => {
     const known = new Set(graph.nodes.map((node) => node.id));
-    const wanted = opened.split(",").filter((id) => known.has(id));
+    const wanted = run ? opened.split(",").filter((id) => known.has(id)) : [];
     return new Map(wanted.map((id) => [id, sizes.get(id) ?? OPEN_SIZE]));
-  }, [graph, opened, sizes]);
+  }, [run, graph, opened, sizes]);
   const drawing = useMemo(() => toDrawing(graph, open), [graph, open]);
   const asksAll = useMemo(() => graph.nodes.filter((node) => node.branch).length <= ASKED_MAX, [graph]);
   const onOpen = useCallback(
@@ -51,9 +53,9 @@ export const GraphView = memo(({ model, graph, chosen, onChoose }: GraphProps) =
       return known?.width === size.width && known.height === size.height ? before : new Map(before).set(id, size);
     });
   }, []);
-  const context = useMemo(() => ({ model, chosen, onChoose, onOpen, onSize, asksAll }), [model, chosen, onChoose, onOpen, onSize, asksAll]);
+  const context = useMemo(() => ({ model, run, chosen, onChoose, onOpen, onSize, asksAll }), [model, run, chosen, onChoose, onOpen, onSize, asksAll]);
   const node = graph.nodes.find((one) => one.id === chosen);
-  useShortcuts([{ keys: "e", label: "Open the chosen node in the graph", run: () => node && canOpen(node, model.node(chosen)) && onOpen(chosen) }]);
+  useShortcuts(run ? [{ keys: "e", label: "Open the chosen node in the graph", run: () => node && canOpen(node, run.node(chosen)) && onOpen(chosen) }] : []);
   const View = graph.nodes.length > DETAILED_MAX ? LargeGraph : SmallGraph;
   return (
     <div className="graph">

@@ -1,5 +1,6 @@
 import { useDeferredValue, useMemo, useState } from "react";
 import { Button, CopyButton, Icon, Json, Rows, SplitPane, Time } from "../../components/index.ts";
+import { eventStatus } from "../../fold/meanings.ts";
 import { authorOf, decodeScope, showScope } from "../../fold/scope.ts";
 import type { RunEvent } from "../../fold/types.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
@@ -88,6 +89,7 @@ export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: n
               type="button"
               className="event-row"
               style={{ top }}
+              data-status={eventStatus(row.event.type)}
               data-chosen={chosen === String(row.event.seq) || undefined}
               data-later={row.event.seq > model.cursor.seq || undefined}
               data-inner={row.isInner || undefined}
@@ -95,14 +97,17 @@ export function HistoryView({ model, onMove }: { model: RunModel; onMove: (at: n
             >
               <span className="muted nums">{row.event.seq}</span>
               <span className="muted nums">+{showDuration(Date.parse(row.event.at) - begin)}</span>
-              <span className="event-type truncate">{row.event.type}</span>
-              <span className="truncate">{summaryOf(row.event)}</span>
+              <EventType type={row.event.type} />
+              <Summary event={row.event} />
             </button>
           ) : (
-            <button key={row.name} type="button" className="event-row" data-group style={{ top }} aria-expanded={row.isOpen} onClick={() => toggle(row.name)}>
+            <button key={row.name} type="button" className="event-row" data-group data-status={eventStatus(row.events.at(-1)!.type)} style={{ top }} aria-expanded={row.isOpen} onClick={() => toggle(row.name)}>
               <span>{row.isOpen ? "▾" : "▸"}</span>
               <span className="muted nums">+{showDuration(Date.parse(row.events[0]!.at) - begin)}</span>
-              <b className="truncate">{row.name}</b>
+              <span className="event-type">
+                <span className="dot" />
+                <b className="truncate">{row.name}</b>
+              </span>
               <span className="truncate muted">
                 {row.events.length === 1 ? "1 event" : `${row.events.length} events`} · {row.events.at(-1)!.type}
                 {row.events.length > 1 && ` · ${showDuration(Date.parse(row.events.at(-1)!.at) - Date.parse(row.events[0]!.at))}`}
@@ -134,11 +139,25 @@ function whereOf({ data }: RunEvent): string {
   return typeof data.node === "string" ? authorOf(data.node) + showScope(decodeScope(String(data.scope ?? ""))) : "";
 }
 
-function summaryOf(event: RunEvent): string {
+const EventType = ({ type }: { type: string }) => (
+  <span className="event-type">
+    <span className="dot" />
+    <code className="truncate">{type}</code>
+  </span>
+);
+
+function Summary({ event }: { event: RunEvent }) {
   const { data } = event;
-  const error = data.error as { message?: string } | null | undefined;
-  const what = error?.message ?? data.reason ?? data.why ?? data.key ?? data.name ?? "";
-  return [whereOf(event), what].filter(Boolean).join(" · ");
+  const error = (data.error as { message?: string } | null | undefined)?.message;
+  const where = whereOf(event);
+  const what = error ?? data.reason ?? data.why ?? data.key ?? data.name;
+  return (
+    <span className="truncate">
+      {where}
+      {where && what ? " · " : ""}
+      {what ? <span className={error ? "run-error" : "muted"}>{String(what)}</span> : null}
+    </span>
+  );
 }
 
 const texts = new WeakMap<RunEvent, string>();

@@ -26,6 +26,8 @@ const REASONS: Record<string, string> = {
   skipped_by_hand: "somebody skipped it",
 };
 
+const GOING_ON: Record<string, string> = { RUNNING: "Running for", WAITING: "Waiting for" };
+
 interface PanelProps {
   model: RunModel;
   id: string;
@@ -157,7 +159,7 @@ function Facts({ model, node, state, join }: { model: RunModel; node: GraphNode;
   if (state.reason) facts.push(["Because", REASONS[state.reason] ?? state.reason]);
   if (state.startedAt !== null) {
     facts.push(["Started", <Time at={state.startedAt} />]);
-    facts.push([state.endedAt === null ? "Since then" : "Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.startedAt} />]);
+    facts.push([state.endedAt === null ? (GOING_ON[state.status] ?? "So far") : "Took", <Duration ms={state.endedAt === null ? null : state.endedAt - state.startedAt} since={state.waiting?.since ?? state.startedAt} />]);
   }
   if (join) {
     const sources = [...sourcesOf(join)].slice(0, 20).map(([source, isLive]) => (isLive ? source : `${source} (skipped)`));
@@ -200,10 +202,10 @@ function Waits({ model, name, state, onAsk }: { model: RunModel; name: string; s
   return (
     <Section title={`Waits for ${waitName(waiting)}`}>
       <p className="muted">
-        since <Time at={waiting.since} />
+        <Time at={waiting.since} word="since" />
         {waiting.until !== null && (
           <>
-            , until <Time at={waiting.until} />
+            ; due <Time at={waiting.until} word="at" />
           </>
         )}
       </p>

@@ -86,7 +86,7 @@ export default function RunPage({ params }: PageProps) {
         ) : tab === "data" ? (
           <Data model={model} />
         ) : (
-          <GraphView model={model} graph={model.graph!} chosen={node} onChoose={choose} />
+          <GraphView run={model} graph={model.graph!} chosen={node} onChoose={choose} />
         )}
       </SplitPane>
       <Slider model={model} onMove={move} />
@@ -178,7 +178,7 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
           created <Time at={row.created_at} />
         </span>
         <span>
-          {model.isOver ? "took" : "since"} <Duration ms={model.isOver ? history.end - history.begin : null} since={history.begin} />
+          {model.isOver ? "took" : "for"} <Duration ms={model.isOver ? history.end - history.begin : null} since={history.begin} />
         </span>
         {row.submitted_by && <span>by {row.submitted_by}</span>}
         {row.parent && (

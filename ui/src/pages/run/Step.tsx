@@ -2,6 +2,7 @@ import { Handle, Position, type NodeProps } from "@xyflow/react";
 import { memo, use } from "react";
 import { Icon, statusKey } from "../../components/index.ts";
 import type { GraphNode, NodeState, NodeStatus } from "../../fold/types.ts";
+import { iconOf } from "../../graph/icons.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
 import type { StepNode } from "./drawing.ts";
 import { GraphContext } from "./graphContext.ts";
@@ -13,11 +14,11 @@ export const canOpen = (node: GraphNode, state: NodeState | null): boolean => no
 
 /** A node of the graph; an open one shows what is inside it. */
 export const Step = memo(({ data: { node, isOpen }, width, height }: NodeProps<StepNode>) => {
-  const { model, chosen, onChoose, onOpen } = use(GraphContext)!;
+  const { model, run, chosen, onChoose, onOpen } = use(GraphContext)!;
   const state = useNodeState(model, node.id);
   const status = statusKey(state?.status ?? "PENDING");
   const mark = useMark(model, node.id);
-  const opens = canOpen(node, state);
+  const opens = run !== null && canOpen(node, state);
   return (
     <>
       <Handle type="target" position={Position.Top} />
@@ -26,7 +27,8 @@ export const Step = memo(({ data: { node, isOpen }, width, height }: NodeProps<S
         <button
           type="button"
           className="node"
-          data-status={state?.undo ? "undone" : status}
+          data-status={run ? (state?.undo ? "undone" : status) : undefined}
+          data-declared={!run || undefined}
           data-node={node.id}
           data-mark={mark || undefined}
           data-several={(node.foreach && !isOpen) || undefined}
@@ -34,26 +36,34 @@ export const Step = memo(({ data: { node, isOpen }, width, height }: NodeProps<S
           data-chosen={chosen === node.id || undefined}
           onClick={() => onChoose(node.id)}
         >
+          {!run && <Icon name={iconOf(node.type)} />}
           <span className="node-name">
             <span className="truncate grow">{node.is_output ? "output" : node.id}</span>
-            <span className="visually-hidden">{status}</span>
+            {run && <span className="visually-hidden">{status}</span>}
             {state && state.attempts > 1 && <span className="node-count">×{state.attempts}</span>}
-            {node.child && <Icon name="workflows" />}
+            {run && node.child && <Icon name="workflows" />}
+            {!run && node.loop && <Icon name="loop" />}
           </span>
-          <span className="node-line">{state ? <Line node={node} state={state} /> : node.type}</span>
+          <span className="node-line">{state ? <Line node={node} state={state} /> : run ? node.type : <span className="truncate">{aboutOf(node)}</span>}</span>
         </button>
         {opens && (
           <button type="button" className="node-toggle" aria-expanded={isOpen} aria-label={isOpen ? `Close ${node.id} in the graph` : `Open ${node.id} in the graph`} onClick={() => onOpen(node.id)}>
             <Icon name={isOpen ? "down" : "right"} />
           </button>
         )}
-        {isOpen && <Inside model={model} node={node} />}
+        {isOpen && run && <Inside model={run} node={node} />}
       </div>
       <Handle type="source" position={Position.Bottom} />
       <Handle type="source" position={Position.Right} id="side" />
     </>
   );
 });
+
+/** What a node does, as it is declared: `charge`, `runs order`, `each · charge`. */
+function aboutOf({ type, handler, child, foreach, loop, need }: GraphNode): string {
+  const does = child ? `runs ${child}` : (handler ?? type);
+  return [foreach && "each", does, loop && `${loop.max_iterations} rounds at most`, need > 1 && `needs ${need}`].filter(Boolean).join(" · ");
+}
 
 function joinText({ live, skipped, need, total }: NonNullable<NodeState["join"]>): string {
   if (need > 0 && need < total) return `${live} of ${need} needed, ${total} expected`;

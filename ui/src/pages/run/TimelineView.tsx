@@ -11,12 +11,21 @@ import "./timeline.css";
 import { groupPlaces, readZoom, ticksOf, type TimelineRow } from "./timeline.ts";
 
 const ROW = 28;
-const KINDS: readonly [Segment["kind"], string][] = [
-  ["queued", "in the queue"],
-  ["running", "running"],
-  ["backoff", "pause before a retry"],
-  ["waiting", "waiting for something outside"],
-  ["held", "with a worker that was lost"],
+const KINDS: Record<Segment["kind"], string> = {
+  queued: "in the queue",
+  running: "running",
+  backoff: "pause before a retry",
+  waiting: "waiting for something outside",
+  held: "with a worker that was lost",
+};
+const LEGEND: readonly { kind: Segment["kind"]; status?: string; label: string }[] = [
+  { kind: "running", status: "completed", label: "ran" },
+  { kind: "running", status: "failed", label: "failed" },
+  { kind: "running", status: "running", label: "runs" },
+  { kind: "queued", label: "in the queue" },
+  { kind: "backoff", label: "before a retry" },
+  { kind: "waiting", label: "waits" },
+  { kind: "held", label: "worker lost" },
 ];
 
 interface Scale {
@@ -47,9 +56,9 @@ export function TimelineView({ model, chosen, onChoose }: { model: RunModel; cho
   return (
     <>
       <div className="legend">
-        {KINDS.map(([kind, label]) => (
-          <span key={kind}>
-            <i className="segment" data-kind={kind} data-status="running" /> {label}
+        {LEGEND.map(({ kind, status, label }) => (
+          <span key={label} {...(kind === "running" ? {} : { title: KINDS[kind] })}>
+            <i className="segment" data-kind={kind} data-status={status} /> {label}
           </span>
         ))}
         <span className="grow" />
@@ -163,7 +172,7 @@ function Row({ model, row, top, scale, critical, isChosen, onChoose, onToggle }:
         {segments.map((one, at) => {
           const until = Math.min(one.to ?? scale.limit, scale.limit);
           const status = one.kind !== "running" ? undefined : one.failed ? "failed" : one.seq > cursor.seq ? "running" : "completed";
-          return <Bar key={at} scale={scale} from={one.from} to={until} kind={one.kind} status={status} title={`${KINDS.find(([kind]) => kind === one.kind)![1]}: ${showDuration(until - one.from)}`} />;
+          return <Bar key={at} scale={scale} from={one.from} to={until} kind={one.kind} status={status} title={`${KINDS[one.kind]}: ${showDuration(until - one.from)}`} />;
         })}
         {taken !== undefined && <Bar scale={scale} from={taken} to={scale.limit} kind="running" status="running" title="running" />}
       </span>
@@ -187,7 +196,7 @@ function Bar({ scale, from, to, kind, status, title }: BarProps) {
   if (to < scale.from || from > scale.to) return null;
   const begin = Math.max(from, scale.from);
   const width = ((Math.min(to, scale.to) - begin) / (scale.to - scale.from)) * 100;
-  return <span className="segment" data-kind={kind} data-status={status} title={title} style={{ left: percent(scale, begin), width: `${Math.max(0, width)}%` }} />;
+  return <span className="segment" data-kind={kind} data-status={status} title={title} style={{ left: `min(${percent(scale, begin)}, 100% - 2px)`, width: `${Math.max(0, width)}%` }} />;
 }
 
 const percent = ({ from, to }: Scale, time: number): string => `${((time - from) / (to - from)) * 100}%`;

@@ -5,9 +5,9 @@ import type { Explanation } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import type { GraphEdge } from "../../fold/types.ts";
 import { curve, loop } from "../../graph/path.ts";
-import type { FlowEdge } from "./drawing.ts";
-import { GraphContext } from "./graphContext.ts";
-import { useNodeState, type RunModel } from "./model.ts";
+import { roleOf, type FlowEdge } from "./drawing.ts";
+import { GraphContext, type GraphModel } from "./graphContext.ts";
+import { useNodeState } from "./model.ts";
 import { operandsOf, type Decision } from "./Why.tsx";
 
 /** A label is no wider than a node: beside it is the label of the next one. */
@@ -27,7 +27,7 @@ export const Way = memo(({ source, target, sourceX, sourceY, targetX, targetY, d
   const values = useValues(model, won && (asksAll || chosen === source || chosen === target) ? source : "", from?.event ?? 0, edge);
   const [begin, end] = [{ x: sourceX, y: sourceY }, { x: targetX, y: targetY }];
   const path = role === "back" ? loop(begin, end) : curve([begin, ...points, end]);
-  const label = labelOf(edge, role);
+  const label = labelOf(edge);
   const middle = { x: targetX, y: targetY - LABEL_ABOVE - slot * LABEL_SLOT - (values ? LABEL_LINE : 0) };
   return (
     <>
@@ -49,7 +49,9 @@ export const Way = memo(({ source, target, sourceX, sourceY, targetX, targetY, d
 
 const cut = (text: string): string => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
 
-function labelOf({ rules, is_default }: GraphEdge, role: string): string | null {
+/** What an edge says: its condition, or what it is for; null: it is always taken. */
+export function labelOf({ roles, rules, is_default }: GraphEdge): string | null {
+  const role = roleOf(roles);
   if (role === "static" || role === "back") return null;
   const [rule] = rules;
   if (rule) return rule.condition;
@@ -57,7 +59,7 @@ function labelOf({ rules, is_default }: GraphEdge, role: string): string | null 
 }
 
 /** The values with which a branch has decided for an edge, as the server explains it. */
-function useValues(model: RunModel, source: string, event: number, edge: GraphEdge): string {
+function useValues(model: GraphModel, source: string, event: number, edge: GraphEdge): string {
   const path = { run_id: model.id, node: source };
   const { data } = useQuery(source ? `${source} ${event}` : null, (signal) => get<Explanation>("/runs/{run_id}/why/{node}", { path, signal }));
   const decisions = (data?.details.decisions ?? []) as Decision[];

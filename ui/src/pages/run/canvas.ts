@@ -3,7 +3,7 @@
 import type { Viewport } from "@xyflow/react";
 import { statusKey } from "../../components/StatusBadge.tsx";
 import type { Drawing } from "./drawing.ts";
-import type { RunModel } from "./model.ts";
+import type { GraphModel } from "./graphContext.ts";
 
 /** Below these sizes, names cannot be read, and lines are only grey. */
 const ZOOM_NAMES = 0.35;
@@ -30,7 +30,7 @@ interface Sight {
 }
 
 interface Scene extends Sight {
-  model: RunModel;
+  model: GraphModel;
   chosen: string;
 }
 

@@ -26,6 +26,9 @@ export interface Drawing {
 
 const CLOSED: Size = { width: WIDTH, height: HEIGHT };
 
+/** What an edge is for. */
+export const roleOf = (roles: readonly string[]): string => roles.find((one) => one !== "static") ?? "static";
+
 /** Lay a graph out; `open` are the nodes that show what is inside them, and how large they are. */
 export function toDrawing(graph: Graph, open: ReadonlyMap<string, Size>): Drawing {
   const isBack = (roles: string[]): boolean => roles.length === 1 && roles[0] === "back";
@@ -43,7 +46,7 @@ export function toDrawing(graph: Graph, open: ReadonlyMap<string, Size>): Drawin
   // Labels stand above the node that their edge leads to, one above the other if there are several.
   const labels = new Map<string, number>();
   const edges = graph.edges.map((edge, at): FlowEdge => {
-    const role = edge.roles.find((one) => one !== "static") ?? "static";
+    const role = roleOf(edge.roles);
     const slot = role === "static" ? 0 : (labels.get(edge.to) ?? 0);
     if (role !== "static") labels.set(edge.to, slot + 1);
     return {

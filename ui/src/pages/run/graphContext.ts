@@ -2,8 +2,18 @@ import { createContext } from "react";
 import type { Size } from "./drawing.ts";
 import type { RunModel } from "./model.ts";
 
+/** What a drawing of a graph has to know of its nodes. */
+export type GraphModel = Pick<RunModel, "id" | "node" | "marks" | "subscribe" | "subscribeNode">;
+
+const never = (): void => undefined;
+
+/** A graph as it is declared: nothing has become of its nodes. */
+export const DECLARED: GraphModel = { id: "", node: () => null, marks: new Map(), subscribe: () => never, subscribeNode: () => never };
+
 export interface GraphContextValue {
-  model: RunModel;
+  model: GraphModel;
+  /** Null: the graph is shown as it is declared. */
+  run: RunModel | null;
   chosen: string;
   /** Choose a node, or one instance of it. */
   onChoose: (id: string, instance?: string) => void;

@@ -16,6 +16,7 @@ import { isOver, statusOf, View, type IsHeld } from "../../fold/view.ts";
 import { isLost, report, whenBack } from "../../live/connection.ts";
 import { listen } from "../../live/feed.ts";
 import { EventStream } from "../../live/stream.ts";
+import type { GraphModel } from "./graphContext.ts";
 
 /** Between two questions about who works on what; the short one is that after an event. */
 const HELD_PAUSE = 1000;
@@ -284,13 +285,13 @@ export function useRunModel(id: string): RunModel {
 }
 
 /** How a change that somebody thinks about would concern a node; "": not at all. */
-export function useMark(model: RunModel, id: string): string {
+export function useMark(model: GraphModel, id: string): string {
   const subscribe = useCallback((listener: () => void) => model.subscribeNode(id, listener), [model, id]);
   return useSyncExternalStore(subscribe, () => model.marks.get(id) ?? "");
 }
 
 /** The state of one node: only its changes draw again. */
-export function useNodeState(model: RunModel, id: string): NodeState | null {
+export function useNodeState(model: GraphModel, id: string): NodeState | null {
   const subscribe = useCallback((listener: () => void) => model.subscribeNode(id, listener), [model, id]);
   return useSyncExternalStore(subscribe, () => model.node(id));
 }

@@ -11,7 +11,7 @@ import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { savedFilters } from "../../lib/settings.ts";
 import { useStore } from "../../lib/store.ts";
 import { Bulk, BULK, type BulkAction, type Chosen } from "./Bulk.tsx";
-import { wholeText, type Filter } from "./list.ts";
+import { inputText, wholeText, type Filter } from "./list.ts";
 import "./runs.css";
 import { Strip } from "./Strip.tsx";
 import { useRuns } from "./useRuns.ts";
@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<RunRow>[] = [
         {run.version !== null && <span className="muted nums">v{run.version}</span>}
         {run.parent && <span className="tag">child</span>}
         {run.dlq_count > 0 && <span className="tag">{run.dlq_count} dead</span>}
-        {run.error && <span className="run-error truncate">{String(run.error.message ?? run.error.code ?? "")}</span>}
+        {run.error ? <span className="run-error truncate">{String(run.error.message ?? run.error.code ?? "")}</span> : <span className="run-input muted truncate">{inputText(run.input)}</span>}
       </span>
     ),
   },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FeedEvent, RunRow } from "../../api/types.ts";
-import { mergeAsked, mergeFirst, patchRows, wholeText } from "./list.ts";
+import { inputText, mergeAsked, mergeFirst, patchRows, wholeText } from "./list.ts";
 
 const AT = "2026-11-17T08:00:00.000Z";
 const row = (id: string, seq = 1): RunRow => ({ run_id: id, seq, status: "RUNNING", started_at: AT, ended_at: null, duration_ms: null }) as unknown as RunRow;
@@ -32,4 +32,9 @@ test("a part of the time belongs to the filter", () => {
 test("what does not fit any more goes", () => {
   const merged = mergeAsked([row("3"), row("2"), row("1")], new Set(["2", "1"]), [row("1", 5)]);
   assert.deepEqual(merged.map((one) => [one.run_id, one.seq]), [["3", 1], ["1", 5]]);
+});
+
+test("an input in a few words", () => {
+  assert.equal(inputText({ customer: "Bela", lines: [1], count: 12, note: null }), "customer Bela, count 12");
+  assert.equal(inputText("text"), "");
 });

@@ -67,3 +67,20 @@ export function mergeAsked(rows: RunRow[], asked: ReadonlySet<string>, found: re
   const fresh = new Map(found.map((row) => [row.run_id, row]));
   return rows.flatMap((row) => (!asked.has(row.run_id) ? [row] : fresh.has(row.run_id) ? [fresh.get(row.run_id)!] : []));
 }
+
+const INPUT_MAX = 120;
+
+/** What tells a run from its neighbours: its input in a few words, `customer Bela, count 12`. What is inside a value is left out. */
+export function inputText(input: unknown): string {
+  if (input === null || typeof input !== "object" || Array.isArray(input)) return "";
+  const parts: string[] = [];
+  let length = 0;
+  for (const [name, value] of Object.entries(input)) {
+    if (value === null || typeof value === "object") continue;
+    const part = `${name} ${String(value).slice(0, INPUT_MAX)}`;
+    parts.push(part);
+    length += part.length;
+    if (length > INPUT_MAX) break;
+  }
+  return parts.join(", ");
+}

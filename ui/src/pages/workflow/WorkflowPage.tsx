@@ -1,9 +1,9 @@
-import { useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { get, post } from "../../api/client.ts";
 import type { Page, Shape, Workflow } from "../../api/types.ts";
 import { useEvery, useQuery } from "../../api/useQuery.ts";
 import type { PageProps } from "../../app/routes.ts";
-import { Button, CopyButton, Duration, Empty, Failure, Icon, Json, Loading, MiniGraph, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
+import { Button, CopyButton, Duration, Empty, Failure, Icon, Loading, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
 import type { Graph } from "../../fold/types.ts";
 import { isJson } from "../../document/edits.ts";
 import { showCount, showDuration } from "../../lib/format.ts";
@@ -12,6 +12,8 @@ import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { inOrder, toYaml } from "../../lib/yaml.ts";
 import { openOf, Rate, type Statistics } from "../workflows/WorkflowsPage.tsx";
 import "../workflows/workflows.css";
+import { GraphView } from "../run/GraphView.tsx";
+import { NodeDocument } from "./NodeDocument.tsx";
 import { Start } from "./Start.tsx";
 import { Versions } from "./Versions.tsx";
 
@@ -30,6 +32,7 @@ export default function WorkflowPage({ params }: PageProps) {
   const [tab, setTab] = useQueryParam("tab", "graph");
   const [version, setVersion] = useQueryParam("version");
   const [node, setNode] = useQueryParam("node");
+  const choose = useCallback((id: string) => setNode(id), [setNode]);
   const [chosen, setLanguage] = useState<Language | null>(null);
   const reference = version ? `${name}@${version}` : name;
   // A workflow without the tag main still has versions.
@@ -125,94 +128,74 @@ export default function WorkflowPage({ params }: PageProps) {
           { id: "versions", label: "Versions", count: workflow.newest },
         ]}
       />
-      <SplitPane name="workflow" width={380} side={tab === "graph" && node && <NodeDocument workflow={workflow} id={node} onClose={() => setNode("")} />}>
-        <div className="page-body">
-          {tab === "graph" &&
-            (graph ? (
-              <div className="workflow-graph">
-                <MiniGraph graph={graph} size={1.25} {...(node ? { from: node } : {})} label={`The graph of ${name}`} onChoose={setNode} />
-              </div>
-            ) : checked.error ? (
-              <Failure error={checked.error} onRetry={checked.reload} />
-            ) : checked.data ? (
-              <Empty icon="dlq" title="The document is not valid any more">
-                <p>It was deployed with another version of Minuet. The document says what is wrong.</p>
-              </Empty>
-            ) : (
-              <Loading />
-            ))}
-          {tab === "document" && (
-            <div className="workflow-document">
-              <div className="row">
-                <Segments
-                  label="Language"
-                  chosen={language}
-                  onChoose={(next) => setLanguage(next as Language)}
-                  options={[
-                    ...(isWritten ? [{ id: "source", label: "As written" }] : []),
-                    { id: "yaml", label: "YAML" },
-                    { id: "json", label: "JSON" },
-                  ]}
-                />
-                <CopyButton text={text} label="Copy the document" />
-                <span className="grow" />
-                <Link className="button" to={`/editor?workflow=${encodeURIComponent(reference)}`}>
-                  <Icon name="edit" /> Edit
-                </Link>
-              </div>
-              {problems.length > 0 ? (
-                <ul className="problem-list" aria-label="Problems">
-                  {problems.map((one, at) => (
-                    <li key={at} data-severity={one.severity}>
-                      {one.line !== null && <span className="nums">Line {one.line}: </span>}
-                      {one.message} <code>{one.code}</code>
-                    </li>
-                  ))}
-                </ul>
+      <SplitPane name="workflow" width={380} side={tab === "graph" && graph && node && <NodeDocument workflow={workflow} graph={graph} id={node} onChoose={choose} onClose={() => setNode("")} />}>
+        {tab === "graph" && graph ? (
+          <GraphView key={reference} run={null} graph={graph} chosen={node} onChoose={choose} />
+        ) : (
+          <div className="page-body">
+            {tab === "graph" &&
+              (checked.error ? (
+                <Failure error={checked.error} onRetry={checked.reload} />
+              ) : checked.data ? (
+                <Empty icon="dlq" title="The document is not valid any more">
+                  <p>It was deployed with another version of Minuet. The document says what is wrong.</p>
+                </Empty>
               ) : (
-                checked.data && (
-                  <p className="muted row">
-                    <Icon name="check" /> No problems.
-                  </p>
-                )
-              )}
-              <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
-            </div>
-          )}
-          {tab === "start" && (checked.data ? <Start key={reference} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
-          {tab === "runs" && <Runs name={name} rows={numbers?.newest ?? null} />}
-          {tab === "versions" && (
-            <Versions
-              workflow={workflow}
-              onChoose={(next) => {
-                setVersion(next);
-                setTab("document");
-              }}
-              onChanged={found.reload}
-            />
-          )}
-        </div>
+                <Loading />
+              ))}
+            {tab === "document" && (
+              <div className="workflow-document">
+                <div className="row">
+                  <Segments
+                    label="Language"
+                    chosen={language}
+                    onChoose={(next) => setLanguage(next as Language)}
+                    options={[
+                      ...(isWritten ? [{ id: "source", label: "As written" }] : []),
+                      { id: "yaml", label: "YAML" },
+                      { id: "json", label: "JSON" },
+                    ]}
+                  />
+                  <CopyButton text={text} label="Copy the document" />
+                  <span className="grow" />
+                  <Link className="button" to={`/editor?workflow=${encodeURIComponent(reference)}`}>
+                    <Icon name="edit" /> Edit
+                  </Link>
+                </div>
+                {problems.length > 0 ? (
+                  <ul className="problem-list" aria-label="Problems">
+                    {problems.map((one, at) => (
+                      <li key={at} data-severity={one.severity}>
+                        {one.line !== null && <span className="nums">Line {one.line}: </span>}
+                        {one.message} <code>{one.code}</code>
+                      </li>
+                    ))}
+                  </ul>
+                ) : (
+                  checked.data && (
+                    <p className="muted row">
+                      <Icon name="check" /> No problems.
+                    </p>
+                  )
+                )}
+                <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
+              </div>
+            )}
+            {tab === "start" && (checked.data ? <Start key={reference} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
+            {tab === "runs" && <Runs name={name} rows={numbers?.newest ?? null} />}
+            {tab === "versions" && (
+              <Versions
+                workflow={workflow}
+                onChoose={(next) => {
+                  setVersion(next);
+                  setTab("document");
+                }}
+                onChanged={found.reload}
+              />
+            )}
+          </div>
+        )}
       </SplitPane>
-    </div>
-  );
-}
-
-/** The part of the document that is about a node. */
-function NodeDocument({ workflow, id, onClose }: { workflow: Workflow; id: string; onClose: () => void }) {
-  const nodes = (workflow.document?.nodes ?? []) as unknown as Record<string, unknown>[];
-  const own = nodes.find((one) => one.id === id);
-  return (
-    <div>
-      <header className="section row">
-        <h2 className="grow truncate">{id}</h2>
-        <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
-      </header>
-      <div className="section">{own ? <Source text={toYaml(inOrder(own))} language="yaml" label={`Document of ${id}`} /> : <p className="muted">It was made by the compiler, and is not in the document.</p>}</div>
-      {own?.config !== undefined && (
-        <div className="section">
-          <Json value={own.config} label="Config" />
-        </div>
-      )}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import type { IconName } from "../../components/index.ts";
+import type { IconName } from "../components/index.ts";
 
 const ICONS: Record<string, IconName> = {
   task: "terminal",
