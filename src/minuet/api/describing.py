@@ -70,6 +70,14 @@ def describes(
     return described
 
 
+def describes_stream(described: dict[str, Any], media: str, each: str, over: str = "") -> None:
+    """The route also streams: `each` entry, and what 204 says when the stream is `over`."""
+    schema = {"type": "string", "description": each}
+    described["responses"][200]["content"][media] = {"schema": schema}
+    if over:
+        described["responses"][204] = {"description": over}
+
+
 def _success(
     answer: Any,
     status: int,

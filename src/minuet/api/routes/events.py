@@ -11,7 +11,7 @@ from starlette.responses import Response
 from minuet.api import replies
 from minuet.api.answers import answer_page
 from minuet.api.context import All, Here
-from minuet.api.describing import describes
+from minuet.api.describing import describes, describes_stream
 from minuet.api.parameters import Cursor, RunId
 from minuet.api.streaming import MEDIA, check_room, stream_events, stream_feed
 from minuet.app.hub import Wanted
@@ -25,15 +25,12 @@ SEQ_MAX = 2**31 - 1
 
 
 _DESCRIBED = describes(replies.Event, page=True, errors=(404, 429))
-_DESCRIBED["responses"][200]["content"][MEDIA] = {
-    "schema": {
-        "type": "string",
-        "description": "For each event `id: <seq>`, `event: <type>`, `data: <the JSON>`.",
-    }
-}
-_DESCRIBED["responses"][204] = {
-    "description": "Of a stream: the run is over, and the client has seen all its events."
-}
+describes_stream(
+    _DESCRIBED,
+    MEDIA,
+    "For each event `id: <seq>`, `event: <type>`, `data: <the JSON>`.",
+    over="Of a stream: the run is over, and the client has seen all its events.",
+)
 
 
 @router.get("/runs/{run_id}/events", **_DESCRIBED)
@@ -79,12 +76,9 @@ def _read_cursor(text: str, name: str = "cursor") -> int:
 
 
 _FEED = describes(replies.FeedEvent, page=True, errors=(410, 429))
-_FEED["responses"][200]["content"][MEDIA] = {
-    "schema": {
-        "type": "string",
-        "description": "For each event `id: <position>`, `event: <type>`, `data: <the JSON>`.",
-    }
-}
+describes_stream(
+    _FEED, MEDIA, "For each event `id: <position>`, `event: <type>`, `data: <the JSON>`."
+)
 
 #: Longest position.
 POSITION_MAX = 20_000

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from minuet.api import replies
 from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.context import All, Here
-from minuet.api.describing import describes
+from minuet.api.describing import describes, describes_stream
 from minuet.api.parameters import NodeName, RunId
 from minuet.api.routes.events import SEQ_MAX
 from minuet.api.streaming import LINE_ID, MEDIA, has_all_lines, stream_logs
@@ -88,15 +88,12 @@ async def explain_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
 
 
 _LOGS = describes(replies.LogLine, page=True, errors=(404, 429))
-_LOGS["responses"][200]["content"][MEDIA] = {
-    "schema": {
-        "type": "string",
-        "description": "For each line `id: <its id>`, `event: line`, `data: <the JSON>`.",
-    }
-}
-_LOGS["responses"][204] = {
-    "description": "Of a stream: the run is over, and the client has seen all its lines."
-}
+describes_stream(
+    _LOGS,
+    MEDIA,
+    "For each line `id: <its id>`, `event: line`, `data: <the JSON>`.",
+    over="Of a stream: the run is over, and the client has seen all its lines.",
+)
 
 
 @router.get("/runs/{run_id}/logs", **_LOGS)
