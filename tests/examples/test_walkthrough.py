@@ -33,7 +33,11 @@ LASTING = re.compile(r"minuet (dev|server|worker|runs watch)\b|node ")
 LOOKING = re.compile(r"minuet \w+ (list|show)\b")
 
 #: What a process says when it is ready.
-READY = {"minuet dev": "deployed order@1", "minuet server": "serving "}
+READY = {
+    "minuet dev": "deployed order@1",
+    "minuet server": "serving ",
+    "minuet runs watch": "COMPLETED",
+}
 
 
 class Terminal:
@@ -90,6 +94,8 @@ class Walker(Reader):
                 assert self.terminals[0].end(signal.SIGINT) == 0, self.terminals[0].text
             case Command() if found := re.match(r"(?:export )?(\w+)=(.*)", step.text):
                 self._environment[found[1]] = self._value(found[2])
+                if found[1] == "run":
+                    self._see(self._environment["run"])
             case Command() if LASTING.match(step.text):
                 self._begin(step)
             case Command() if LOOKING.match(step.text):
@@ -130,6 +136,13 @@ class Walker(Reader):
             if command.shows(out):
                 return
             assert time.monotonic() < until, f"{command.text}\n{out}\nnot:\n{command.output}"
+
+    def _see(self, run_id: str) -> None:
+        """Go on when the terminal that shows all runs shows this one, while its server runs."""
+        server, *others = self.terminals
+        for terminal in others:
+            if server.child.poll() is None and terminal.command.text == "minuet runs watch":
+                terminal.wait_for(run_id)
 
     def stop(self) -> None:
         """End what still runs, however the walk went."""

@@ -1,7 +1,7 @@
 """`minuet runs watch` and `minuet top`: runs, queues and workers while they change.
 
 On a terminal, a picture is drawn again and again, until Ctrl-C. Elsewhere `runs watch` prints a
-line for each change, and `top` prints one picture and ends.
+line for each change that it sees, and `top` prints one picture and ends.
 """
 
 from __future__ import annotations
