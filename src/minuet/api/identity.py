@@ -37,6 +37,11 @@ KEYS_MAX = 10_000
 WRONG_PER_SECOND = 10.0
 
 
+def seconds() -> float:
+    """The time by which wrong keys are counted and known ones are checked again."""
+    return asyncio.get_running_loop().time()
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who calls, and what it may do."""
 
@@ -154,7 +159,7 @@ class KeyRing:
         return made
 
     def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return seconds()
 
 
 class Tokens(Protocol):
@@ -197,12 +202,12 @@ class Gate:
         if self._is_open and id_in(given) is None:
             return ANYBODY
         if given:
-            self._wrong.check(address, asyncio.get_running_loop().time())
+            self._wrong.check(address, seconds())
         raise UnauthenticatedError
 
     async def identify_link(self, text: str, approval: str, address: str) -> Identity:
         """Who has a link to this approval; UnauthenticatedError if it is not valid."""
-        now = asyncio.get_running_loop().time()
+        now = seconds()
         self._wrong.check_left(address, now)
         link = await self._links.find(text, approval)
         if link is None:
@@ -228,7 +233,7 @@ class Gate:
         if id is None:
             return None if self._tokens is None else await self._tokens.find(given)
         if not self._keys.is_known(id):
-            self._wrong.check_left(address, asyncio.get_running_loop().time())
+            self._wrong.check_left(address, seconds())
         return await self._keys.find(given)
 
     async def _find_worker(self, given: str, id: str) -> Identity | None:
