@@ -113,7 +113,7 @@ class KeyRing:
     def is_known(self, id: str) -> bool:
         """Whether a key was valid a moment ago: then checking it does not read the store."""
         found = self._known.get(id)
-        return found is not None and self._now() - found.read_at < self._recheck_s
+        return found is not None and seconds() - found.read_at < self._recheck_s
 
     async def find(self, text: str) -> Identity | None:
         """Who has this key; None: it is not a key, or not valid."""
@@ -144,7 +144,7 @@ class KeyRing:
         return await asyncio.shield(reading)
 
     async def _read(self, id: str) -> _Known | None:
-        read_at = self._now()
+        read_at = seconds()
         key = await self._cells.find(id)
         if key is None:
             self._known.pop(id, None)
@@ -157,9 +157,6 @@ class KeyRing:
             with suppress(MinuetError):  # Only when it was last used is not known then.
                 await self._cells.mark_used(key)
         return made
-
-    def _now(self) -> float:
-        return seconds()
 
 
 class Tokens(Protocol):
