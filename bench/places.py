@@ -75,6 +75,10 @@ class Place:
             "hop_ms": next(line["hop_ms"] for line in lines if "hop_ms" in line),
         }
 
+    def servers(self) -> list[int]:
+        """Process ids of the servers."""
+        return []
+
     def stop(self) -> None:
         """End the server, if there is one."""
 
@@ -118,6 +122,9 @@ class PostgresPlace(Place):
     def _floor(self) -> list[dict[str, Any]]:
         return call(str(FLOORS / "floor_postgres.py"), self._server.url)
 
+    def servers(self) -> list[int]:
+        return [self._server.pid]
+
     def stop(self) -> None:
         self._server.stop()
 
@@ -138,6 +145,9 @@ class RedisPlace(Place):
         # It empties the database that it is given.
         return call(str(FLOORS / "floor_redis.py"), self._server.url.removesuffix("0") + "1")
 
+    def servers(self) -> list[int]:
+        return [self._server.pid]
+
     def stop(self) -> None:
         self._server.stop()
 
@@ -154,6 +164,9 @@ class LoggedPlace(RedisPlace):
 
     def url(self) -> str:
         return f"{super().url()}&record={self._record.url}?schema=bench_{next(self._numbers)}"
+
+    def servers(self) -> list[int]:
+        return [*super().servers(), self._record.pid]
 
     def stop(self) -> None:
         super().stop()
