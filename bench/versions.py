@@ -68,14 +68,15 @@ def main() -> None:
     options = parser.parse_args()
     print("µs of processor time for a node (median)      then      now   now ÷ then", flush=True)
     for kind in options.stores.split(","):
-        with open_place(kind) as place:
-            for name in options.cases.split(","):
-                then, now = [], []
-                for _ in range(options.rounds):
+        for name in options.cases.split(","):
+            then, now = [], []
+            for _ in range(options.rounds):
+                # A new server each time: it never comes to tidying up what was before.
+                with open_place(kind) as place:
                     then.append(costs(place, options.other, options.python, CASES[name]))
                     now.append(costs(place, ROOT, sys.executable, CASES[name]))
-                a, b = statistics.median(then), statistics.median(now)
-                print(f"{kind + ', ' + name:42} {a:8.1f} {b:8.1f} {b / a:12.2f}", flush=True)
+            a, b = statistics.median(then), statistics.median(now)
+            print(f"{kind + ', ' + name:42} {a:8.1f} {b:8.1f} {b / a:12.2f}", flush=True)
 
 
 if __name__ == "__main__":
