@@ -191,12 +191,12 @@ local function fit_one(token, is_first)
     event = source and source[T_EVENT] or 0
     if event == 0 then return true end
   end
-  local known = sent_of(run)
-  if not known[event] then
+  local known = run[R_SENT]
+  if not (known and known[event]) then
     local data, size = load_output(run, event)
     if size > bytes_left and not is_first then return false end
     bytes_left = bytes_left - size
-    known[event] = data
+    if known then known[event] = data else run[R_SENT] = { [event] = data } end
   end
   token[T_FIT] = event
   return true

@@ -74,7 +74,8 @@ end
 -- call of `read` gives the next of them. `event` is the number of the event that holds the source's
 -- output. What was withdrawn is in `withdrawn`.
 function deliver_all(run, source, source_scope, event, hop, count, read)
-  local sent = {}
+  -- Room for one: most nodes have one way on.
+  local sent = { nil }
   withdrawn = nil
   for _ = 1, count do
     local DELIVERY = read()

@@ -64,10 +64,13 @@ end
 -- A live token ends: it no longer counts.
 function end_token(run, token, state, outcome)
   touch_token(token)
-  token[T_STATE], token[T_OUTCOME] = state, outcome
-  token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY], token[T_WAIT_EVENT] = nil, nil, nil, nil
+  token[T_STATE], token[T_OUTCOME], token[T_DUE_MS] = state, outcome, nil
+  -- Where nothing was, Lua would first make room for the nil.
+  if token[T_WAIT] then
+    token[T_WAIT], token[T_WAIT_KEY], token[T_WAIT_EVENT] = nil, nil, nil
+  end
   free_slot(token)
-  token[T_LANE] = nil
+  if token[T_LANE] then token[T_LANE] = nil end
   run[R_COUNTER] = run[R_COUNTER] - 1
 end
 
