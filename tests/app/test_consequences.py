@@ -11,7 +11,7 @@ from minuet.app.consequences import Consequences
 from minuet.errors import InputError, NodeNotFoundError, RunNotFoundError
 
 from ..scenario.harness import module_of, task, workflow
-from ..waiting import until_waiting
+from ..waiting import until, until_waiting
 
 FLOW: dict[str, Any] = {
     "name": "flow",
@@ -83,6 +83,23 @@ async def test_an_open_run() -> None:
     assert "cannot be retried" in refused[0].why
     assert "has completed" in refused[4].why
     assert "does not wait for a decision" in refused[5].why
+
+
+async def test_a_skip_counts_those_before_it() -> None:
+    async with App("memory://") as app:
+        run = await app.start(FLOW)
+        await until_waiting(app.store, "signal", 2)
+        await app.runs.skip(run, "gate")
+        await until(app.store, lambda: is_over(app, run, "only"))
+
+        skip = await asked(app, run, "skip", "other")
+
+    assert (skip.skipped, skip.next) == (("join", "last"), ())
+
+
+async def is_over(app: App, run: str, node: str) -> bool:
+    tokens = await app.store.read_tokens("default", run)
+    return any(token.node == node and token.state == "done" for token in tokens)
 
 
 async def test_a_decision() -> None:

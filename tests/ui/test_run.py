@@ -169,11 +169,12 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
         await side.get_by_label("Why").fill("not needed")
         await expect(side).to_contain_text(f"minuet runs skip {run} first --why 'not needed'")
 
-        # Somebody else is faster: the change is refused, and the page says what to do.
+        # Somebody else is faster, so something else would happen: the change is refused, and the
+        # page says what to do.
         seen = asyncio.Event()
 
         async def change_first(route: Any) -> None:
-            await site.post(f"/runs/{run}/nodes/second/set-output", {"data": 2, "why": "faster"})
+            await site.post(f"/runs/{run}/nodes/second/skip", {"why": "faster"})
             seen.set()
             await route.continue_()
 
@@ -181,9 +182,10 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
         await side.get_by_role("button", name="Skip", exact=True).click()
         await expect(side.get_by_role("alert")).to_contain_text("look, then repeat")
         assert seen.is_set()
+        await expect(side.locator('[data-mark="skipped"]')).to_contain_text("last")
         await side.get_by_role("button", name="Skip", exact=True).click()
         await expect(nodes["first"]).to_have_attribute("data-status", "skipped")
-        await expect(nodes["last"]).to_have_attribute("data-status", "completed")
+        await expect(nodes["last"]).to_have_attribute("data-status", "skipped")
 
         await nodes["slow"].click()
         await side.get_by_role("button", name="Take back…").click()
@@ -192,6 +194,13 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
         await side.get_by_role("button", name="Set the output…").click()
         await side.get_by_label("Output, as JSON").fill('{"by": "hand"}')
         await side.get_by_label("Why").fill("known already")
+
+        # The run goes on meanwhile, but the same would happen: nobody is stopped.
+        async def go_on(route: Any) -> None:
+            await site.post(f"/runs/{run}/signals/news", {"data": 1})
+            await route.continue_()
+
+        await page.route("**/nodes/slow/set-output", go_on, times=1)
         await side.get_by_role("button", name="Set the output", exact=True).click()
         await expect(page.locator(".page-head .status")).to_have_text("Completed")
         handlers.GATES["run-page"].set()

@@ -120,7 +120,7 @@ def compare(
     undone: tuple[str, ...] = ()
     if run.status == "COMPENSATING":
         undone = _names(left_to_undo(program, events_of(before), back_to))
-    skipped, following = _following(program, action, ready, touched)
+    skipped, following = _following(program, action, ready, touched, tokens)
     return Consequences(
         action,
         True,
@@ -158,13 +158,20 @@ def _decided(program: Program, action: PreviewAction, token: Token, status: str)
 
 
 def _following(
-    program: Program, action: PreviewAction, ready: list[Token], touched: list[Token]
+    program: Program,
+    action: PreviewAction,
+    ready: list[Token],
+    touched: list[Token],
+    tokens: Sequence[Token],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Nodes that are skipped, and nodes that can come next."""
     if action in ("pause", "resume", "cancel", "rollback"):
         return (), ()
     if action == "skip":
-        return _skipped(program, {author_of(token.node) for token in touched})
+        begun = {author_of(token.node) for token in touched}
+        others = {author_of(token.node) for token in tokens if token.outcome != "skipped"}
+        before = {author_of(token.node) for token in tokens} - others - begun
+        return _skipped(program, begun, before)
     sources = touched if action == "set_output" else ready
     found: dict[str, None] = {}
     for token in sources:
@@ -175,9 +182,12 @@ def _following(
     return (), _authored(program, found)
 
 
-def _skipped(program: Program, begun: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is skipped with some nodes: nodes to which nothing else leads; and what comes then."""
-    gone = set(begun)
+def _skipped(
+    program: Program, begun: set[str], before: set[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is skipped with some nodes: nodes to which nothing leads but these and those that were
+    skipped before; and what comes then."""
+    gone = begun | before
     edges = [
         (author_of(node.id), author_of(edge.target))
         for node in program.plan.nodes
@@ -191,8 +201,9 @@ def _skipped(program: Program, begun: set[str]) -> tuple[tuple[str, ...], tuple[
             break
         gone |= more
     order = [author_of(node.id) for node in program.plan.nodes]
-    named = tuple(one for one in dict.fromkeys(order) if one in gone - begun)
-    return _authored(program, named), _authored(program, sorted(reached, key=order.index))
+    named = tuple(one for one in dict.fromkeys(order) if one in gone - begun - before)
+    following = {target for source, target in edges if source in gone - before} - gone
+    return _authored(program, named), _authored(program, sorted(following, key=order.index))
 
 
 def _ahead(program: Program, begun: Iterable[str]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
-import { ApiError, call, post } from "../../api/client.ts";
+import { ApiError, call, post, type Options } from "../../api/client.ts";
 import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, CodeBlock, StatusBadge, toast } from "../../components/index.ts";
@@ -31,6 +31,10 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   const shown = useLast(preview.data);
   // What somebody has seen is what they agree to: if the run has gone on since, the server refuses.
   const seen = useLast(preview.data && seq) ?? seq;
+  const isStillSeen = async (): Promise<boolean> => {
+    const now = await post<Consequences>("/runs/{run_id}/preview", { path: { run_id: model.id }, body });
+    return JSON.stringify(now) === JSON.stringify(shown);
+  };
   useEffect(() => {
     model.highlight(marksOf(shown));
     return () => model.highlight(new Map());
@@ -45,7 +49,12 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
     setError(null);
     try {
       const [path, options] = callOf(model.id, asked, given);
-      const done = await call<{ run_id?: string }>("POST", path, { ...options, ...(about.isGuarded ? { ifMatch: seen } : {}) });
+      const send = (guard: Options): Promise<{ run_id?: string }> => call("POST", path, { ...options, ...guard });
+      const done = await send(about.isGuarded ? { ifMatch: seen } : {}).catch(async (failure: unknown) => {
+        // A busy run goes on all the time: that matters only if something else would happen now.
+        if (!isOutdated(failure) || !(await isStillSeen())) throw failure;
+        return send({});
+      });
       toast(given.undone && done.run_id && done.run_id !== model.id ? `It starts over as ${done.run_id}.` : about.said);
       // The event may come before the answer: by then, somebody may look at another action.
       if (isShown()) onClose();
@@ -182,11 +191,16 @@ function Outcome({ found, before }: { found: Consequences; before: string }) {
   );
 }
 
+/** Whether the run had gone on when the server was asked. */
+function isOutdated(failure: unknown): boolean {
+  return failure instanceof ApiError && failure.status === 412;
+}
+
 /** Why the server refused, and what to do about it. */
 function Refusal({ error }: { error: Error }) {
   const status = error instanceof ApiError ? error.status : 0;
   const hint =
-    status === 412
+    isOutdated(error)
       ? "The run went on while you looked at this. What would happen has been worked out again above: look, then repeat."
       : status === 403
         ? "Your key does not allow it: ask somebody with the role operator."

@@ -31,7 +31,7 @@ interface Action {
   /** What is asked for. */
   fields: readonly (keyof Given)[];
   needsWhy?: boolean;
-  /** It is refused if the run has gone on since its preview. */
+  /** It is refused if the run has gone on since its preview, and something else would happen now. */
   isGuarded?: boolean;
 }
 
