@@ -95,4 +95,9 @@ async def test_a_workflow_is_found_read_and_started(
         started = page.url.rpartition("/")[2].partition("?")[0]
         found = await site.get(f"/runs/{started}")
 
+        # Another one begins with the same input.
+        await page.get_by_role("link", name="start another").click()
+        await expect(page.get_by_label("Customer")).to_have_value("Ann")
+        await expect(page.get_by_label("Amount")).to_have_value("12")
+
     assert (found["version"], found["input"]) == (1, {"customer": "Ann", "amount": 12})

@@ -3,6 +3,7 @@ import "@xyflow/react/dist/base.css";
 import { createContext, memo, use, useCallback, useEffect, useMemo, useRef, useState, type DragEvent } from "react";
 import { Icon } from "../../components/index.ts";
 import { layOut, type Point } from "../../graph/layout.ts";
+import { cut } from "../../graph/label.ts";
 import { curve, loop } from "../../graph/path.ts";
 import type { Shown, ShownNode } from "./draft.ts";
 import { iconOf } from "../../graph/icons.ts";
@@ -21,7 +22,7 @@ interface Context {
 const GraphContext = createContext<Context | null>(null);
 
 type FlowNode = Node<{ node: ShownNode }, "written">;
-type FlowEdge = Edge<{ role: string; points: Point[]; slot: number }, "way">;
+type FlowEdge = Edge<{ role: string; label: string | null; points: Point[]; slot: number }, "way">;
 
 interface EditorGraphProps extends Context {
   graph: Shown;
@@ -125,10 +126,10 @@ function toFlow(graph: Shown): { nodes: FlowNode[]; edges: FlowEdge[] } {
   const labels = new Map<string, number>();
   return {
     nodes: graph.nodes.map((node) => ({ id: node.id, type: "written", position: layout.nodes.get(node.id)!, width: WIDTH, height: HEIGHT, data: { node } })),
-    edges: graph.edges.map(({ from, to, role }, at) => {
+    edges: graph.edges.map(({ from, to, role, label }, at) => {
       const slot = labels.get(to) ?? 0;
-      if (hasLabel(role)) labels.set(to, slot + 1);
-      return { id: `${from} → ${to}`, type: "way", source: from, target: to, zIndex: hasLabel(role) ? 1 : 0, data: { role, points: layout.waypoints.get(at) ?? [], slot } };
+      if (label) labels.set(to, slot + 1);
+      return { id: `${from} → ${to}`, type: "way", source: from, target: to, zIndex: label ? 1 : 0, data: { role, label, points: layout.waypoints.get(at) ?? [], slot } };
     }),
   };
 }
@@ -160,10 +161,8 @@ const Written = memo(({ data: { node } }: NodeProps<FlowNode>) => {
   );
 });
 
-const hasLabel = (role: string): boolean => role !== "static" && role !== "back";
-
 const Way = memo(({ sourceX, sourceY, targetX, targetY, data }: EdgeProps<FlowEdge>) => {
-  const { role, points, slot } = data!;
+  const { role, label, points, slot } = data!;
   const path =
     role === "back"
       ? loop({ x: sourceX + WIDTH / 2, y: sourceY - HEIGHT / 2 }, { x: targetX + WIDTH / 2, y: targetY + HEIGHT / 2 })
@@ -171,9 +170,10 @@ const Way = memo(({ sourceX, sourceY, targetX, targetY, data }: EdgeProps<FlowEd
   return (
     <>
       <path className="edge" data-role={role} d={path} />
-      {hasLabel(role) && (
+      {label && (
         <text className="edge-label" x={targetX} y={targetY - 10 - slot * 13} textAnchor="middle">
-          {role}
+          <title>{label}</title>
+          {cut(label)}
         </text>
       )}
     </>

@@ -2,6 +2,7 @@
 
 import type { Graph } from "../../fold/types.ts";
 import type { WrittenNode } from "../../document/outline.ts";
+import { labelOf, roleOf } from "../../graph/label.ts";
 
 export interface Draft {
   text: string;
@@ -45,6 +46,8 @@ export interface ShownEdge {
   from: string;
   to: string;
   role: string;
+  /** null: it says nothing. */
+  label: string | null;
 }
 
 export interface Shown {
@@ -69,14 +72,14 @@ export function shownGraph(valid: Graph | null, written: readonly WrittenNode[],
       if (one.id && !nodes.has(one.id)) nodes.set(one.id, { id: one.id, about: one.handler || one.type, type: one.type, isDraft: true });
     }
   }
-  for (const { from, to, roles } of valid?.edges ?? []) {
-    const role = roles.find((one) => one !== "static") ?? "static";
-    if (nodes.has(from) && nodes.has(to)) edges.set(`${from}\0${to}`, { from, to, role });
+  for (const edge of valid?.edges ?? []) {
+    const { from, to, roles } = edge;
+    if (nodes.has(from) && nodes.has(to)) edges.set(`${from}\0${to}`, { from, to, role: roleOf(roles), label: labelOf(edge) });
   }
   if (!isCurrent) {
     const own = new Map(written.map((one) => [one.id, one.dependencies]));
     for (const [key, edge] of edges) if (edge.role === "static" && !own.get(edge.to)?.includes(edge.from)) edges.delete(key);
-    for (const [to, before] of own) for (const from of before) if (nodes.has(from) && nodes.has(to) && !edges.has(`${from}\0${to}`)) edges.set(`${from}\0${to}`, { from, to, role: "static" });
+    for (const [to, before] of own) for (const from of before) if (nodes.has(from) && nodes.has(to) && !edges.has(`${from}\0${to}`)) edges.set(`${from}\0${to}`, { from, to, role: "static", label: null });
   }
   return { nodes: [...nodes.values()], edges: [...edges.values()] };
 }

@@ -5,7 +5,7 @@ import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, Status
 import { authorOf } from "../../fold/scope.ts";
 import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
-import { Link, useQueryParam } from "../../lib/router.tsx";
+import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { ActionPanel } from "./ActionPanel.tsx";
 import { ACTIONS, runActions, twinOf, type ActionName, type Asked } from "./actions.ts";
 import { GraphView } from "./GraphView.tsx";
@@ -42,7 +42,11 @@ export default function RunPage({ params }: PageProps) {
     ...TABS.map((name, number) => ({ keys: String(number + 1), label: `Run: ${name}`, run: () => setTab(name) })),
     { keys: "Escape", label: "Close the panel", run: close },
   ]);
-  useCommands(offered.map((action) => ({ label: `${ACTIONS[action].title}…`, icon: ICONS[action], run: () => setAsked({ action }) })));
+  const again = model.row ? anotherOf(model.row) : null;
+  useCommands([
+    ...offered.map((action) => ({ label: `${ACTIONS[action].title}…`, icon: ICONS[action], run: () => setAsked({ action }) })),
+    ...(again ? [{ label: "Start another run like this one…", icon: "play" as const, run: () => navigate(again) }] : []),
+  ]);
   if (model.error) return <Failure error={model.error} onRetry={() => location.reload()} />;
   if (!ready || !model.row) return <Loading what="the history of this run" />;
   const run = model.cursor.run;
@@ -142,6 +146,7 @@ interface HeadProps {
 
 function Head({ model, row, status, offered, onAsk }: HeadProps) {
   const { history, id } = model;
+  const another = anotherOf(row);
   return (
     <>
       <div className="page-head">
@@ -200,12 +205,22 @@ function Head({ model, row, status, offered, onAsk }: HeadProps) {
             ))}
           </span>
         )}
+        {another && (
+          <span>
+            <Link to={another}>start another</Link>
+          </span>
+        )}
       </div>
     </>
   );
 }
 
 const tagsOf = (row: RunRow): string[] => Object.entries(row.tags).map(([name, value]) => `${name}=${String(value)}`);
+
+/** The form that starts another run of a deployed workflow, with the input of this one. */
+function anotherOf({ workflow, version, run_id }: RunRow): string | null {
+  return version === null ? null : `/workflows/${encodeURIComponent(workflow)}?tab=start&like=${run_id}`;
+}
 
 /** The parent, with the node that has started the run open. */
 function parentOf({ parent, parent_node }: RunRow): string {

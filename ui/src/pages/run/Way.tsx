@@ -5,13 +5,12 @@ import type { Explanation } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import type { GraphEdge } from "../../fold/types.ts";
 import { curve, loop } from "../../graph/path.ts";
-import { roleOf, type FlowEdge } from "./drawing.ts";
+import { cut, labelOf } from "../../graph/label.ts";
+import type { FlowEdge } from "./drawing.ts";
 import { GraphContext, type GraphModel } from "./graphContext.ts";
 import { useNodeState } from "./model.ts";
 import { operandsOf, type Decision } from "./Why.tsx";
 
-/** A label is no wider than a node: beside it is the label of the next one. */
-const LETTERS = 30;
 const LABEL_ABOVE = 9;
 const LABEL_LINE = 13;
 const LABEL_SLOT = 13;
@@ -46,17 +45,6 @@ export const Way = memo(({ source, target, sourceX, sourceY, targetX, targetY, d
     </>
   );
 });
-
-const cut = (text: string): string => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
-
-/** What an edge says: its condition, or what it is for; null: it is always taken. */
-export function labelOf({ roles, rules, is_default }: GraphEdge): string | null {
-  const role = roleOf(roles);
-  if (role === "static" || role === "back") return null;
-  const [rule] = rules;
-  if (rule) return rule.condition;
-  return is_default ? "otherwise" : role;
-}
 
 /** The values with which a branch has decided for an edge, as the server explains it. */
 function useValues(model: GraphModel, source: string, event: number, edge: GraphEdge): string {

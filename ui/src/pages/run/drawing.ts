@@ -2,6 +2,7 @@
 
 import type { Edge, Node, Viewport } from "@xyflow/react";
 import type { Graph, GraphEdge, GraphNode } from "../../fold/types.ts";
+import { roleOf } from "../../graph/label.ts";
 import { layOut, type LayoutResult, type Point } from "../../graph/layout.ts";
 
 export const WIDTH = 184;
@@ -25,9 +26,6 @@ export interface Drawing {
 }
 
 const CLOSED: Size = { width: WIDTH, height: HEIGHT };
-
-/** What an edge is for. */
-export const roleOf = (roles: readonly string[]): string => roles.find((one) => one !== "static") ?? "static";
 
 /** Lay a graph out; `open` are the nodes that show what is inside them, and how large they are. */
 export function toDrawing(graph: Graph, open: ReadonlyMap<string, Size>): Drawing {

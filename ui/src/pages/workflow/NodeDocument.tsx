@@ -6,7 +6,7 @@ import { iconOf } from "../../graph/icons.ts";
 import { Link } from "../../lib/router.tsx";
 import { inOrder, toYaml } from "../../lib/yaml.ts";
 import "../run/panel.css";
-import { labelOf } from "../run/Way.tsx";
+import { labelOf } from "../../graph/label.ts";
 
 interface NodeDocumentProps {
   workflow: Workflow;

@@ -9,6 +9,8 @@ import { useShortcuts } from "../../lib/keys.ts";
 import { navigate } from "../../lib/router.tsx";
 
 interface StartProps {
+  /** Of a run that this one is to be like. */
+  like: { input: unknown } | null;
   reference: string;
   schema: Readonly<Record<string, unknown>> | null;
   newest: readonly { run_id: string; input: unknown; created_at: string }[];
@@ -17,9 +19,9 @@ interface StartProps {
 const ANYTHING: Schema = {};
 
 /** Starts a run, with a form for its input. */
-export function Start({ reference, schema: given, newest }: StartProps) {
+export function Start({ like, reference, schema: given, newest }: StartProps) {
   const schema = given ?? ANYTHING;
-  const [input, setInput] = useState<unknown>(() => initialOf(schema, schema));
+  const [input, setInput] = useState<unknown>(() => (like ? structuredClone(like.input) : initialOf(schema, schema)));
   const [key, setKey] = useState("");
   const [tried, setTried] = useState(false);
   const [said, setSaid] = useState<Problems>(new Map());

@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useState } from "react";
 import { get, post } from "../../api/client.ts";
-import type { Page, Shape, Workflow } from "../../api/types.ts";
+import type { Page, RunRow, Shape, Workflow } from "../../api/types.ts";
 import { useEvery, useQuery } from "../../api/useQuery.ts";
 import type { PageProps } from "../../app/routes.ts";
 import { Button, CopyButton, Duration, Empty, Failure, Icon, Loading, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
@@ -32,6 +32,7 @@ export default function WorkflowPage({ params }: PageProps) {
   const [tab, setTab] = useQueryParam("tab", "graph");
   const [version, setVersion] = useQueryParam("version");
   const [node, setNode] = useQueryParam("node");
+  const [likeId] = useQueryParam("like");
   const choose = useCallback((id: string) => setNode(id), [setNode]);
   const [chosen, setLanguage] = useState<Language | null>(null);
   const reference = version ? `${name}@${version}` : name;
@@ -46,6 +47,7 @@ export default function WorkflowPage({ params }: PageProps) {
   );
   const statistics = useQuery(`statistics ${name}`, (signal) => get<Page<Statistics>>("/statistics", { query: { workflow: name }, signal }));
   useEvery(5000, statistics.reload);
+  const like = useQuery(likeId || null, (signal) => get<RunRow>("/runs/{run_id}/summary", { path: { run_id: likeId }, signal }));
   const workflow = found.data;
   const isWritten = workflow?.source != null;
   const language: Language = chosen && (isWritten || chosen !== "source") ? chosen : isWritten ? "source" : "yaml";
@@ -181,7 +183,12 @@ export default function WorkflowPage({ params }: PageProps) {
                 <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
               </div>
             )}
-            {tab === "start" && (checked.data ? <Start key={reference} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} /> : <Loading />)}
+            {tab === "start" &&
+              (checked.data && !(likeId && like.loading) ? (
+                <Start key={`${reference} ${likeId}`} like={like.data} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} />
+              ) : (
+                <Loading />
+              ))}
             {tab === "runs" && <Runs name={name} rows={numbers?.newest ?? null} />}
             {tab === "versions" && (
               <Versions
