@@ -353,6 +353,37 @@ def test_a_function_is_simulated_with_stubs_of_its_tasks(
     assert "error" not in called.out.replace("0 errors", "")
 
 
+ANNOTATED = """
+import minuet
+
+@minuet.task(effects="none")
+async def terms() -> dict[str, str]: ...
+
+@minuet.task(effects="none")
+async def size() -> tuple[int, str]: ...
+
+@minuet.task(effects="none")
+async def bare() -> dict: ...
+
+@minuet.workflow
+async def all_of_them(ctx: minuet.Flow) -> int:
+    number, unit = await size()
+    return number + len(unit) + len(await terms()) + len(await bare())
+"""
+
+
+def test_stubs_of_tasks_return_what_their_annotations_allow(
+    folder: Any, spawn: Any, finish: Any
+) -> None:
+    folder.write("shop.py", ANNOTATED)
+    calm = [word for fault in ("fail", "crash", "retry", "slow") for word in ("--without", fault)]
+
+    called = finish(spawn("simulate", "shop.py:all_of_them", "--seeds", "5", *calm))
+
+    assert called.code == 0, called.out
+    assert "5 seeds (0 to 4): 5 COMPLETED" in called.out
+
+
 def test_a_simulation_finds_a_function_that_is_not_deterministic(
     folder: Any, spawn: Any, finish: Any
 ) -> None:

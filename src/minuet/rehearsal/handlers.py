@@ -144,9 +144,14 @@ def _find(handlers: Handlers, name: str) -> AnyTask | None:
         return None
 
 
+def annotated_result(task: AnyTask) -> dict[str, Any] | None:
+    """The JSON Schema of what a task returns, if it is annotated."""
+    return _schemas(task).get("return") or None
+
+
 def result_schema(task: AnyTask) -> dict[str, Any] | None:
-    """The JSON Schema of what a task returns, if its annotation tells."""
-    schema = _schemas(task).get("return", {})
+    """The same, if it says more than what others read of the result."""
+    schema = annotated_result(task) or {}
     known = schema.get("$ref") or schema.get("properties") or schema.get("enum")
     return schema if known or schema.get("type") not in (None, "object", "null") else None
 

@@ -20,7 +20,7 @@ from minuet.nodes.flowing import DurableFunction
 from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Effects
 from minuet.nodes.stand_in import StepStandIn
-from minuet.rehearsal.handlers import SECONDS, Start, die, result_schema
+from minuet.rehearsal.handlers import SECONDS, Start, annotated_result, die
 from minuet.rehearsal.scenario import Scenario
 from minuet.rehearsal.values import draw_schema
 from minuet.simulation.loop import current_process
@@ -106,7 +106,7 @@ class StepCast(Mapping[str, StepStandIn]):
         except BaseException as error:
             start.ended = "raised" if isinstance(error, Exception) else "stopped"
             raise
-        schema = result_schema(task) if task is not None else None
+        schema = annotated_result(task) if task is not None else None
         value = (
             None if schema is None else draw_schema(self._streams.make(f"value/{which}"), schema)
         )

@@ -77,6 +77,9 @@ def draw_schema(chance: random.Random, schema: Any, root: Any = None, depth: int
         case "object":
             return _draw_object(chance, schema, root, depth)
         case "array":
+            first = schema.get("prefixItems", ())
+            if first:
+                return [draw_schema(chance, part, root, depth + 1) for part in first]
             least = schema.get("minItems", 0)
             most = min(schema.get("maxItems", least + 2), least + 3)
             length = least if depth >= DEPTH_MAX else chance.randint(least, max(least, most))

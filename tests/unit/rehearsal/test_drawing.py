@@ -107,6 +107,13 @@ def test_a_stub_of_which_nothing_is_read_returns_an_object() -> None:
         {"type": "string", "minLength": 12, "maxLength": 14},
         {"type": "string", "maxLength": 1},
         {"type": "array", "minItems": 2, "maxItems": 3, "items": {"enum": ["x", "y"]}},
+        {
+            "type": "array",
+            "prefixItems": [{"type": "integer"}, {"type": "string"}],
+            "items": False,
+            "minItems": 2,
+        },
+        {"type": "object", "additionalProperties": {"type": "integer"}},
         {"anyOf": [{"const": 5}, {"type": "null"}]},
         {"allOf": [{"type": "object"}, {"required": ["b"], "properties": {"b": {"const": 1}}}]},
         {"$ref": "#/$defs/T", "$defs": {"T": {"type": ["boolean", "string"]}}},
