@@ -31,7 +31,7 @@ FOREIGN = {
 }
 
 #: Part of a name that stands for many, and folders that commands make.
-PATTERNS = ("NNNN", "bench/out/")
+PATTERNS = ("NNNN", "bench/out/", "build/")
 
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
