@@ -8,7 +8,7 @@ import pytest
 
 from minuet.store.changes import Cancel, Pause, Resume, RetryRun
 from minuet.store.exchange import Failed, Released, Retried, Slot, Take, Waiting
-from minuet.store.records import RETURNS_MAX
+from minuet.store.records import PAYLOAD_BYTES_MAX, RETURNS_MAX
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:
@@ -78,13 +78,27 @@ async def test_everything_that_is_handed_in_late_counts(world: Any, item: Any) -
     assert (await world.token(run, "a")).expiry == 0
 
 
-async def test_a_late_result_for_another_plan_leaves_the_token_to_others(world: Any) -> None:
+@pytest.mark.parametrize(
+    ("result", "fields"),
+    [
+        ("replan", {"plan": "other"}),
+        ("limit", {"output": b"1" * (PAYLOAD_BYTES_MAX + 1)}),
+        ("full", {"output_bytes": 2, "max_bytes": 1}),
+    ],
+)
+async def test_a_late_result_that_is_handed_in_again_takes_the_lease_up_again(
+    world: Any, result: str, fields: Any
+) -> None:
     run = await world.start("a")
     grant = await lose(world)
 
-    assert await world.hand_in(world.done(grant, plan="other")) == ("replan",)
+    reply = await world.exchange(
+        world.request(hand_in=(world.done(grant, **fields),), take=(Take(("q",), 1),))
+    )
 
-    assert (await world.token(run, "a")).state == "ready"
+    assert (reply.results, reply.granted) == ((result,), ())
+    token = await world.token(run, "a")
+    assert (token.state, token.expiry, token.lost) == ("leased", 0, ())
     assert await world.hand_in(world.done(grant)) == ("applied",)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 from itertools import count
 from typing import Any
 
+from minuet.events import RunRetried, decode_event
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import Found
@@ -70,9 +71,10 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
             continue
         for child in _children_of(model, token.key):
             coverage.hit("child run cut off")
-            # People may retry the only child of a node that failed with it.
+            # People may retry the only child of a node that failed with it, and any that was over
+            # when the parent ended.
             is_left = token.outcome == "failed" and not child.parent_number
-            if child.status not in CLOSED and not is_left:
+            if child.status not in CLOSED and not is_left and not _is_retried(model, child, run):
                 yield "I22", f"it no longer waits for {child.run}, which is open", name
 
 
@@ -84,6 +86,18 @@ def _is_signalled(model: ModelStore, run: Run) -> bool:
         return True
     ids = {signal.id for signal in model.signals(parent.run)}
     return f"{CHILD_SIGNAL}{run.run}:{run.generation}" in ids
+
+
+def _is_retried(model: ModelStore, child: Run, parent: Run) -> bool:
+    """Whether a child run was retried after the end of its parent."""
+    if parent.ended_ms is None or child.generation == 1:
+        return False
+    retried = (
+        record.at_ms
+        for record in reversed(model.events(child.run))
+        if isinstance(decode_event(record.data), RunRetried)
+    )
+    return next(retried) >= parent.ended_ms
 
 
 def _children_of(model: ModelStore, instance: Key) -> Iterator[Run]:

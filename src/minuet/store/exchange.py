@@ -23,6 +23,9 @@ Result: TypeAlias = Literal[
     "applied", "held", "duplicate", "stale", "replan", "closed", "limit", "full"
 ]
 
+#: Results after which the worker goes on, and hands in something else under the same lease.
+GOES_ON: frozenset[Result] = frozenset({"replan", "limit", "full"})
+
 #: Why a step was not recorded. `lost`: the lease is lost · `gone`: its signal is not kept (any
 #: more), because another step or instance has received it.
 Refusal: TypeAlias = Literal["lost", "gone"]

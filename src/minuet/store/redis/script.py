@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from minuet.store import feed, records
+from minuet.store.exchange import GOES_ON
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
 from minuet.store.redis.messages import ARRAYS, VALUES
 from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
@@ -68,6 +69,7 @@ def _names() -> dict[str, str]:
     codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
+    names |= {"L_GOES_ON": _set(GOES_ON)}
     names |= {"L_CLOSED": _set(CLOSED), "L_UNDO": _quote(UNDO)}
     statuses = ", ".join(map(_quote, get_args(RunStatus)))
     names |= {"L_STATUSES": f"{{ {statuses} }}"}

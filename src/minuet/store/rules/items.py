@@ -9,6 +9,7 @@ import msgspec
 from minuet import events
 from minuet.store.blob import BLOB_START, blob_of
 from minuet.store.exchange import (
+    GOES_ON,
     Done,
     Exchange,
     Failed,
@@ -250,10 +251,12 @@ class Items(Repairs):
         if token is None or run is None or run.tenant != exchange.tenant:
             return "stale"
         refusal = self._judge(run, token, item)
-        if refusal is not None:
+        if refusal is not None and refusal not in GOES_ON:
             return refusal
         if token.lost and is_lost(token, token.lease):
             self._revive(exchange, run, token)
+        if refusal is not None:
+            return refusal
         match item:
             case Done():
                 self._done(run, token, item)

@@ -148,12 +148,12 @@ function hand_in(tenant)
   else
     refusal = judge(run, token, ITEM)
   end
+  if (not refusal or GOES_ON[refusal]) and is_lost(token, item.lease) then revive(run, token) end
   if refusal then
     skip_deliveries(item.deliveries)
     if refusal == 'replan' or refusal == 'full' then replanned[item.run] = true end
     return refusal
   end
-  if is_lost(token, item.lease) then revive(run, token) end
   if item.type == 'slot' then return ask_slot(run, token, ITEM) end
   HANDLERS[item.type](run, token, ITEM)
   return 'applied'
