@@ -1,7 +1,7 @@
 import { useEffect, useId, useState, type ReactNode } from "react";
 import { Button } from "../components/Button.tsx";
 import { CodeEditor, readJson } from "../components/CodeEditor.tsx";
-import { choicesOf, initialOf, isRequired, kindOf, membersOf, resolve, same, titleOf, type Choice, type Pointer, type Problems, type Schema } from "./schema.ts";
+import { choicesOf, initialOf, isRequired, kindOf, membersOf, NotJson, readNumber, resolve, same, titleOf, type Choice, type Pointer, type Problems, type Schema } from "./schema.ts";
 
 interface SchemaFormProps {
   schema: Schema;
@@ -44,7 +44,7 @@ interface Part {
 }
 
 function Members({ root, schema, value, path, prefix, problems, onChange }: Part) {
-  const own = typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  const own = typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof NotJson) ? (value as Record<string, unknown>) : {};
   return (
     <>
       {membersOf(schema).map(([name, member]) => (
@@ -146,28 +146,41 @@ function Input({ kind, id, schema, value, onChange, needed, described, invalid }
   if (kind === "choice") return <Select shared={shared} choices={choicesOf(schema)!} value={value} onChange={onChange} />;
   if (kind === "json") return <JsonField id={id} value={value} onChange={onChange} />;
   if (kind === "long") return <textarea {...shared} rows={3} placeholder={placeholder} value={text} onChange={(event) => onChange(event.target.value || undefined)} />;
-  if (kind === "number" || kind === "integer") {
-    // What is not a number stays as it was typed, and is a problem.
-    const read = (given: string): unknown => (given.trim() === "" ? undefined : Number.isFinite(Number(given)) && !/[.eE]$|\.0*$/.test(given) ? Number(given) : given);
-    return (
-      <input
-        {...shared}
-        type="text"
-        inputMode={kind === "integer" ? "numeric" : "decimal"}
-        autoComplete="off"
-        placeholder={placeholder}
-        value={text}
-        onChange={(event) => onChange(read(event.target.value))}
-        onBlur={(event) => event.target.value.trim() && Number.isFinite(Number(event.target.value)) && onChange(Number(event.target.value))}
-      />
-    );
-  }
+  if (kind === "number" || kind === "integer") return <NumberField shared={shared} mode={kind === "integer" ? "numeric" : "decimal"} placeholder={placeholder} value={value} text={text} onChange={onChange} />;
   if (kind === "moment") {
     const local = text && !Number.isNaN(Date.parse(text)) ? toLocal(new Date(text)) : "";
     return <input {...shared} type="datetime-local" value={local} onChange={(event) => onChange(event.target.value ? new Date(event.target.value).toISOString() : undefined)} />;
   }
   const type = kind === "date" ? "date" : schema.format === "email" ? "email" : schema.format === "uri" ? "url" : "text";
   return <input {...shared} type={type} autoComplete="off" placeholder={placeholder} value={text} onChange={(event) => onChange(event.target.value || undefined)} />;
+}
+
+interface NumberFieldProps {
+  shared: Record<string, unknown>;
+  mode: "numeric" | "decimal";
+  placeholder: string | undefined;
+  value: unknown;
+  text: string;
+  onChange: (value: unknown) => void;
+}
+
+/** Shows what was typed as long as it is the value: `0.10` and `-0` are on their way to another number. */
+function NumberField({ shared, mode, placeholder, value, text, onChange }: NumberFieldProps) {
+  const [typed, setTyped] = useState("");
+  return (
+    <input
+      {...shared}
+      type="text"
+      inputMode={mode}
+      autoComplete="off"
+      placeholder={placeholder}
+      value={Object.is(readNumber(typed), value) ? typed : text}
+      onChange={(event) => {
+        setTyped(event.target.value);
+        onChange(readNumber(event.target.value));
+      }}
+    />
+  );
 }
 
 const toLocal = (date: Date): string => new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
@@ -261,16 +274,17 @@ function Entries({ root, schema, value, path, prefix, problems, onChange, name }
   );
 }
 
-function JsonField({ id, value, onChange }: { id: string; value: unknown; onChange: (value: unknown) => void }) {
-  const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
+function JsonField({ id, value, onChange }: { id?: string; value: unknown; onChange: (value: unknown) => void }) {
+  const [text, setText] = useState(() => textOf(value));
   const read = readJson(text);
+  const isTyped = value instanceof NotJson ? value.text === text : !read.error && same(read.value, value);
   // A value that came from elsewhere is shown; one that was typed here stays as it was typed.
   useEffect(() => {
-    if (!read.error && !same(read.value, value)) setText(value === undefined ? "" : JSON.stringify(value, null, 2));
+    if (!isTyped) setText(textOf(value));
   }, [value]);
   return (
     <CodeEditor
-      id={id}
+      {...(id === undefined ? {} : { id })}
       language="json"
       text={text}
       rows={4}
@@ -279,10 +293,15 @@ function JsonField({ id, value, onChange }: { id: string; value: unknown; onChan
       onChange={(next) => {
         setText(next);
         const now = readJson(next);
-        if (!now.error) onChange(now.value);
+        onChange(now.error ? new NotJson(next) : now.value);
       }}
     />
   );
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined) return "";
+  return value instanceof NotJson ? value.text : JSON.stringify(value, null, 2);
 }
 
 /** A choice between the form and its JSON. */
@@ -293,13 +312,13 @@ export function FormOrJson({ schema, value, onChange, problems, head }: SchemaFo
       <div className="row">
         {head}
         <span className="grow" />
-        <button type="button" className="link-button" aria-pressed={asJson} onClick={() => setAsJson(!asJson)}>
+        <button type="button" className="link-button" aria-pressed={asJson} disabled={value instanceof NotJson} onClick={() => setAsJson(!asJson)}>
           {asJson ? "Form" : "JSON"}
         </button>
       </div>
       {asJson ? (
         <>
-          <JsonField id="form-json" value={value} onChange={onChange} />
+          <JsonField value={value} onChange={onChange} />
           {[...problems].map(([path, problem]) => (
             <p key={path} className="form-problem" role="alert">
               {path && <code>{path}</code>} {problem}

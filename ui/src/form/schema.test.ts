@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findProblems, initialOf, kindOf, readProblems, resolve, titleOf } from "./schema.ts";
+import { findProblems, initialOf, kindOf, NotJson, readNumber, readProblems, resolve, titleOf } from "./schema.ts";
 
 const FORM = {
   type: "object",
@@ -65,4 +65,16 @@ test("a reference that leads nowhere or in a circle ends", () => {
 test("names become titles", () => {
   assert.equal(titleOf({}, "due_date"), "Due date");
   assert.equal(titleOf({ title: "When?" }, "due"), "When?");
+});
+
+test("a number is read as it is typed", () => {
+  const typed = ["0.10", "0.105", "-0", "-0.5", "1.0", ".5", "2.", "1e3"];
+  assert.deepEqual(typed.map(readNumber), [0.1, 0.105, -0, -0.5, 1, 0.5, 2, 1000]);
+  assert.deepEqual(["", " ", "-", "1e", "1.2.3", "0x1", "Infinity"].map(readNumber), [undefined, undefined, "-", "1e", "1.2.3", "0x1", "Infinity"]);
+});
+
+test("a text that is not JSON is a problem where it stands", () => {
+  const schema = { type: "object", properties: { extra: {} } };
+  assert.deepEqual([...findProblems(schema, { extra: new NotJson("{") }, schema)], [["/extra", "This is not JSON"]]);
+  assert.deepEqual([...findProblems({}, new NotJson("{"), {})], [["", "This is not JSON"]]);
 });

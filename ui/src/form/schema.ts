@@ -18,6 +18,14 @@ export interface Choice {
   label: string;
 }
 
+/** Stands in a value for a text that should be JSON and is not (yet). */
+export class NotJson {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** A schema with `$ref` to its own document followed, and `null` taken out of what it allows. */
@@ -128,10 +136,19 @@ export function initialOf(schema: unknown, root: Schema, needed = true): unknown
 
 const pointerOf = (path: Pointer, part: string | number): Pointer => `${path}/${part}`;
 
+const NUMBER = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
+
+/** The number that was typed; undefined: nothing; what is not a number stays a text, and is a problem. */
+export const readNumber = (typed: string): number | string | undefined => (typed.trim() === "" ? undefined : NUMBER.test(typed) ? Number(typed) : typed);
+
 /** What is wrong with a value, by the places of its fields. */
 export function findProblems(schema: unknown, value: unknown, root: Schema, path: Pointer = "", found = new Map<Pointer, string>()): Map<Pointer, string> {
   const own = resolve(schema, root);
   const say = (message: string): void => void (found.has(path) || found.set(path, message));
+  if (value instanceof NotJson) {
+    say("This is not JSON");
+    return found;
+  }
   const allowsNull = value === null && !Object.is(schema, own);
   if (value === undefined || allowsNull || (Array.isArray(own.type) && value === null && own.type.includes("null"))) return found;
   const choices = choicesOf(own);

@@ -1,10 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { RunRow } from "../../api/types.ts";
 import type { PageProps } from "../../app/routes.ts";
-import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, StatusBadge, Tabs, Time, type IconName } from "../../components/index.ts";
+import { Button, CopyButton, Duration, Failure, Json, Loading, SplitPane, StatusBadge, Tabs, Time, toast, type IconName } from "../../components/index.ts";
 import { authorOf } from "../../fold/scope.ts";
 import { useCommands } from "../../lib/commands.ts";
+import { showBytes } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { isLarge, loadLarge, type Large } from "../../lib/large.ts";
 import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { ActionPanel } from "./ActionPanel.tsx";
 import { ACTIONS, runActions, twinOf, type ActionName, type Asked } from "./actions.ts";
@@ -230,11 +232,37 @@ function parentOf({ parent, parent_node }: RunRow): string {
 
 function Data({ model }: { model: RunModel }) {
   const run = model.cursor.run;
+  const [opened, setOpened] = useState<ReadonlyMap<string, unknown>>(new Map());
+  const closed: [string, Large][] = [];
+  const read = (name: string, value: unknown): unknown => {
+    if (!isLarge(value)) return value;
+    if (opened.has(value.$blob)) return opened.get(value.$blob);
+    closed.push([name, value]);
+    return value;
+  };
+  const input = read("the input", model.event(run.input)?.data.input ?? model.row!.input);
   const outputs: Record<string, unknown> = {};
-  for (const [id, node] of model.view!.nodes) if (node.event) outputs[id] = model.event(node.event)?.data.output;
+  for (const [id, node] of model.view!.nodes) if (node.event) outputs[id] = read(id, model.event(node.event)?.data.output);
+  const open = async (large: Large): Promise<void> => {
+    try {
+      const value = await loadLarge(model.id, large);
+      setOpened((before) => new Map(before).set(large.$blob, value));
+    } catch (error) {
+      toast((error as Error).message, "failed");
+    }
+  };
   return (
     <div className="page-body page-pad" style={{ display: "grid", gap: 16, alignContent: "start" }}>
-      <Json value={model.event(run.input)?.data.input ?? model.row!.input} label="Input" />
+      {closed.length > 0 && (
+        <div className="row" style={{ flexWrap: "wrap" }}>
+          {closed.map(([name, large]) => (
+            <Button key={name} onClick={() => void open(large)}>
+              Load {name} ({showBytes(large.bytes)})
+            </Button>
+          ))}
+        </div>
+      )}
+      <Json value={input} label="Input" />
       <Json value={outputs} label="Outputs of nodes" maxHeight={560} />
       {run.error && <Json value={run.error} label="Error" />}
     </div>

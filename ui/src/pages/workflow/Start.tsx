@@ -6,6 +6,7 @@ import { findProblems, initialOf, readProblems, type Problems, type Schema } fro
 import { FormOrJson } from "../../form/SchemaForm.tsx";
 import { shellWord } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { isLarge } from "../../lib/large.ts";
 import { navigate } from "../../lib/router.tsx";
 
 interface StartProps {
@@ -30,7 +31,7 @@ export function Start({ like, reference, schema: given, newest }: StartProps) {
   const own = useMemo(() => findProblems(schema, input, schema), [schema, input]);
   const problems: Problems = tried ? new Map([...said, ...own]) : said;
   const examples = useMemo(() => examplesOf(schema, newest), [schema, newest]);
-  const twin = `minuet start ${shellWord(reference)}${input === undefined ? "" : ` -i ${shellWord(JSON.stringify(input))}`}${key ? ` --idempotency-key ${shellWord(key)}` : ""}`;
+  const twin = `minuet start ${shellWord(reference)} -i ${shellWord(JSON.stringify(input ?? null))}${key ? ` --idempotency-key ${shellWord(key)}` : ""}`;
   const start = async (event?: FormEvent): Promise<void> => {
     event?.preventDefault();
     setTried(true);
@@ -102,7 +103,7 @@ function examplesOf(schema: Schema, newest: StartProps["newest"]): { label: stri
   const seen = new Set<string>();
   const add = (label: string, value: unknown): void => {
     const text = JSON.stringify(value);
-    if (value === null || value === undefined || seen.has(text)) return;
+    if (value === null || value === undefined || isLarge(value) || seen.has(text)) return;
     seen.add(text);
     found.push({ label, value });
   };

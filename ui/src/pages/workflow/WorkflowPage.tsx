@@ -6,8 +6,9 @@ import type { PageProps } from "../../app/routes.ts";
 import { Button, CopyButton, Duration, Empty, Failure, Icon, Loading, Segments, Source, SplitPane, Squares, StatusBadge, Table, Tabs, Time, type Column } from "../../components/index.ts";
 import type { Graph } from "../../fold/types.ts";
 import { isJson } from "../../document/edits.ts";
-import { showCount, showDuration } from "../../lib/format.ts";
+import { showBytes, showCount, showDuration } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
+import { isLarge, loadLarge } from "../../lib/large.ts";
 import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { inOrder, toYaml } from "../../lib/yaml.ts";
 import { openOf, Rate, type Statistics } from "../workflows/WorkflowsPage.tsx";
@@ -20,6 +21,8 @@ import { Versions } from "./Versions.tsx";
 type Validated = Shape<"Validated">;
 type Row = Statistics["newest"][number];
 type Language = "source" | "yaml" | "json";
+
+const FORM_BYTES_MAX = 1_000_000;
 
 function textIn({ source, document }: Workflow, language: Language): string {
   if (language === "source" && source != null) return source;
@@ -47,7 +50,7 @@ export default function WorkflowPage({ params }: PageProps) {
   );
   const statistics = useQuery(`statistics ${name}`, (signal) => get<Page<Statistics>>("/statistics", { query: { workflow: name }, signal }));
   useEvery(5000, statistics.reload);
-  const like = useQuery(likeId || null, (signal) => get<RunRow>("/runs/{run_id}/summary", { path: { run_id: likeId }, signal }));
+  const like = useQuery(likeId || null, (signal) => inputOf(likeId, signal));
   const workflow = found.data;
   const isWritten = workflow?.source != null;
   const language: Language = chosen && (isWritten || chosen !== "source") ? chosen : isWritten ? "source" : "yaml";
@@ -183,6 +186,11 @@ export default function WorkflowPage({ params }: PageProps) {
                 <Source text={text} language={language === "json" || isJson(text) ? "json" : "yaml"} problems={problems} label="Document" />
               </div>
             )}
+            {tab === "start" && like.error && (
+              <p className="form-problem" role="alert">
+                The input of the other run is not here: {like.error.message}
+              </p>
+            )}
             {tab === "start" &&
               (checked.data && !(likeId && like.loading) ? (
                 <Start key={`${reference} ${likeId}`} like={like.data} reference={version ? reference : workflow.name} schema={checked.data.input_schema ?? null} newest={numbers?.newest ?? []} />
@@ -205,6 +213,14 @@ export default function WorkflowPage({ params }: PageProps) {
       </SplitPane>
     </div>
   );
+}
+
+/** What a run was given, to begin another one with. */
+async function inputOf(run: string, signal: AbortSignal): Promise<{ input: unknown }> {
+  const { input } = await get<RunRow>("/runs/{run_id}/summary", { path: { run_id: run }, signal });
+  if (!isLarge(input)) return { input };
+  if (input.bytes > FORM_BYTES_MAX) throw new Error(`it has ${showBytes(input.bytes)}, which is too large for a form`);
+  return { input: await loadLarge(run, input, signal) };
 }
 
 const RUNS: readonly Column<Row>[] = [
