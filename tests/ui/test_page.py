@@ -33,6 +33,19 @@ def open_gate(name: str) -> None:
     handlers.GATES.setdefault(name, asyncio.Event()).set()
 
 
+#: Notice whether the page ever says that its connection is lost.
+WATCH = """() => {
+    window.wasLost = false;
+    const look = () => (window.wasLost ||= document.body.innerText.includes("Connection lost"));
+    new MutationObserver(look).observe(document.body, {subtree: true, childList: true});
+}"""
+#: As if another tab was looked at.
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
 async def test_a_run_appears_in_the_list_and_changes(
     serve: Serve, page: Page, store_url: str
 ) -> None:
@@ -152,6 +165,37 @@ async def serve_at(port: int, store: str) -> AsyncIterator[int]:
     with bind("127.0.0.1", port) as sock:
         async with App(store) as app, serving(Api(app), sock):
             yield sock.getsockname()[1]
+
+
+async def test_the_end_of_a_run_is_no_lost_connection(
+    serve: Serve, page: Page, store_url: str
+) -> None:
+    async with serve(store_url, handlers) as site:
+        run = await site.start(GATED, "quiet")
+        await page.goto(f"{site.url}/ui/runs/{run}")
+        await expect(page.locator('[data-node="gate"]')).to_have_attribute("data-status", "running")
+        await page.evaluate(WATCH)
+        async with page.expect_response(lambda one: "/events" in one.url and one.status == 204):
+            open_gate("quiet")
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+        assert not await page.evaluate("window.wasLost")
+
+
+async def test_a_hidden_tab_leaves_its_connection_to_others(
+    serve: Serve, page: Page, store_url: str
+) -> None:
+    async with serve(store_url, handlers) as site:
+        run = await site.start(GATED, "hidden")
+        await page.goto(f"{site.url}/ui/runs/{run}")
+        await expect(page.locator('[data-node="gate"]')).to_have_attribute("data-status", "running")
+        await page.evaluate(WATCH)
+        await page.evaluate(HIDE, True)
+        open_gate("hidden")
+        await site.app.runs.wait_ended(run, timeout=60)
+        await expect(page.locator(".page-head .status")).to_have_text("Running")
+        await page.evaluate(HIDE, False)
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+        assert not await page.evaluate("window.wasLost")
 
 
 async def test_the_key_is_asked_for(serve: Serve, rough_page: Page) -> None:

@@ -208,6 +208,56 @@ async def test_nodes_are_skipped_taken_back_and_given_outputs(
         assert shown["nodes"]["slow"]["output"] == {"by": "hand"}
 
 
+async def test_the_approval_of_an_item_is_opened_from_its_node(
+    serve: Serve, page: Page, store_url: str
+) -> None:
+    document = {
+        "name": "asked",
+        "nodes": [
+            {
+                "id": "ask",
+                "type": "human",
+                "foreach": {"items": ["a", "b"]},
+                "human_config": {"title": "Take {{ item }}?"},
+            }
+        ],
+    }
+    async with serve(store_url, handlers) as site:
+        run = await site.start(document)
+        await page.goto(f"{site.url}/ui/runs/{run}?node=ask&instance=1")
+        await page.get_by_role("link", name="Open the approval").click()
+        await expect(page.get_by_role("heading", name="Take b?")).to_be_visible()
+
+
+async def test_a_run_that_never_rests_can_be_changed(
+    serve: Serve, rough_page: Page, store_url: str
+) -> None:
+    """Each question is overtaken by an event, and is answered all the same."""
+    page = rough_page
+    document = {
+        "name": "busy",
+        "nodes": [{"id": "first", "type": "wait", "config": {"signal": "never"}}],
+    }
+    async with serve(store_url, handlers) as site:
+        run = await site.start(document)
+
+        async def overtake(route: Any) -> None:
+            await site.post(f"/runs/{run}/signals/news", {"data": 1})
+            await expect(page.get_by_role("tab", name="History")).not_to_have_text(shown[-1])
+            shown.append(await page.get_by_role("tab", name="History").inner_text())
+            await route.continue_()
+
+        await page.goto(f"{site.url}/ui/runs/{run}?node=first")
+        side = page.locator(".split-side")
+        shown = [await page.get_by_role("tab", name="History").inner_text()]
+        await page.route("**/preview", overtake)
+        await side.get_by_role("button", name="Skip…").click()
+        await side.get_by_label("Why").fill("not needed")
+        await side.get_by_role("button", name="Skip", exact=True).click()
+        await expect(page.locator(".page-head .status")).to_have_text("Completed")
+        await page.unroute_all(behavior="ignoreErrors")
+
+
 PART = {
     "name": "part",
     "nodes": [

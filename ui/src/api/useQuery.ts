@@ -10,6 +10,10 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
+/** Between two answers: a busy run changes all the time, and the server has others to answer. */
+const PAUSE = 300;
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
 /**
  * `key` says what is asked for; null: nothing yet. With `version`, it is asked for again whenever that changes. The last
  * answer stays until the next one is there. However often it is asked for again, one question is on its way at a time.
@@ -45,7 +49,9 @@ export function useQuery<T>(key: string | null, load: (signal: AbortSignal) => P
       setState((before) => ({ ...before, loading: true }));
       while (isStale && !signal.aborted) {
         isStale = false;
+        const begun = performance.now();
         await askOnce();
+        if (isStale) await sleep(Math.max(PAUSE, 3 * (performance.now() - begun)));
       }
       isBusy = false;
     };

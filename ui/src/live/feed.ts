@@ -32,15 +32,19 @@ function reset(): void {
 }
 
 function open(): void {
-  stream = new EventStream("/events", {
-    onMessages: (messages) => {
-      for (const one of messages) waiting.push(JSON.parse(one.data) as FeedEvent);
-      timer ??= setTimeout(flush, PACE);
+  stream = new EventStream(
+    "/events",
+    {
+      onMessages: (messages) => {
+        for (const one of messages) waiting.push(JSON.parse(one.data) as FeedEvent);
+        timer ??= setTimeout(flush, PACE);
+      },
+      onConnection: (state) => report(owner, state),
+      onFresh: reset,
+      onReset: reset,
     },
-    onConnection: (state) => report(owner, state),
-    onFresh: reset,
-    onReset: reset,
-  });
+    { rests: true },
+  );
 }
 
 export function listen(listener: FeedListener): () => void {

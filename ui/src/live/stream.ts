@@ -23,6 +23,7 @@ export interface Handlers {
   onFresh?: () => void;
   /** The server cannot go on from where we were: load again. */
   onReset?: () => void;
+  /** The server will not have it. Without this, it is tried again: what is between may have refused it. */
   onRefused?: (error: ApiError) => void;
 }
 
@@ -70,22 +71,26 @@ export class EventStream {
     while (!signal.aborted) {
       if (this.rests && document.hidden) await new Promise<void>((resolve) => (this.wake = resolve));
       let ended = false;
+      let isClosed = false;
       try {
         ended = await this.read();
+        isClosed = true;
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof ApiError && error.status === 410) {
           this.lastId = "";
           this.handlers.onReset?.();
-        } else if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
-          this.handlers.onRefused?.(error);
-          return;
+        } else if (this.handlers.onRefused && error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
+          this.handlers.onConnection("over");
+          return this.handlers.onRefused(error);
         }
       }
       if (signal.aborted) return;
       if (ended) return this.handlers.onConnection("over");
-      this.handlers.onConnection("lost");
-      await this.rest();
+      const isResting = this.rests && document.hidden;
+      // A server that has closed a stream in good order has said all, or answers again at once.
+      this.handlers.onConnection(isClosed || isResting ? "connecting" : "lost");
+      if (!isResting) await this.rest();
     }
   }
 

@@ -25,16 +25,16 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
   const incomplete = badData !== null || (about.fields.includes("name") && !given.name);
   const { seq } = model.history;
   const body = incomplete ? null : previewOf(asked, given);
-  const preview = useQuery(body && `${seq} ${JSON.stringify(body)}`, (signal) =>
-    post<Consequences>("/runs/{run_id}/preview", { path: { run_id: model.id }, body, signal }),
-  );
-  const shown = useLast(preview.data);
-  // What somebody has seen is what they agree to: if the run has gone on since, the server refuses.
-  const seen = useLast(preview.data && seq) ?? seq;
-  const isStillSeen = async (): Promise<boolean> => {
-    const now = await post<Consequences>("/runs/{run_id}/preview", { path: { run_id: model.id }, body });
-    return JSON.stringify(now) === JSON.stringify(shown);
+  const ask = async (signal?: AbortSignal): Promise<{ at: number; found: Consequences }> => {
+    const at = model.history.seq;
+    return { at, found: await post<Consequences>("/runs/{run_id}/preview", { path: { run_id: model.id }, body, signal }) };
   };
+  const preview = useQuery(body && JSON.stringify(body), ask, seq);
+  const last = useLast(preview.data);
+  const shown = last?.found ?? null;
+  // What somebody has seen is what they agree to: if the run has gone on since, the server refuses.
+  const seen = last?.at ?? seq;
+  const isStillSeen = async (): Promise<boolean> => JSON.stringify((await ask()).found) === JSON.stringify(shown);
   useEffect(() => {
     model.highlight(marksOf(shown));
     return () => model.highlight(new Map());
@@ -124,7 +124,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
       <div className="action-foot">
         {error && <Refusal error={error} />}
         <div className="row">
-          <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused}>
+          <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused || (!shown && !preview.error)}>
             {about.does}
           </Button>
           <Button kind="plain" onClick={onClose}>

@@ -209,12 +209,15 @@ function Waits({ model, name, state, onAsk }: { model: RunModel; name: string; s
           </>
         )}
       </p>
-      {waiting.kind === "approval" && <Link to={`/approvals/${encodeURIComponent(`${model.id}:${name}`)}`}>Open the approval</Link>}
+      {waiting.kind === "approval" && <Link to={`/approvals/${encodeURIComponent(approvalOf(waiting.key))}`}>Open the approval</Link>}
       {waiting.kind === "signal" && model.isLive && <Button onClick={() => onAsk({ action: "signal", node: name, name: waiting.key })}>Send the signal…</Button>}
       {data != null && <Json value={data} label="Data" />}
     </Section>
   );
 }
+
+/** The id of what is asked: the key of the wait has more behind it once somebody has decided. */
+const approvalOf = (key: string): string => key.split("#")[0]!;
 
 export const Section = ({ title, children }: { title: ReactNode; children: ReactNode }) => (
   <section className="section">

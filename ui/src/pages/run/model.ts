@@ -5,7 +5,7 @@
  */
 
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
-import { ApiError, get, pages } from "../../api/client.ts";
+import { get, pages } from "../../api/client.ts";
 import type { Page, RunRow, Shape } from "../../api/types.ts";
 import { Cursor } from "../../fold/cursor.ts";
 import { History } from "../../fold/history.ts";
@@ -201,12 +201,11 @@ export class RunModel {
           if (state === "over") this.stream = null;
         },
         onRefused: (error) => {
-          if (!(error instanceof ApiError)) return;
           this.error = error;
           this.tell();
         },
       },
-      { lastId: String(this.history.seq) },
+      { lastId: String(this.history.seq), rests: true },
     );
     void this.askHeld();
   }
