@@ -54,6 +54,9 @@ export function showBytes(bytes: number): string {
 export const showCount = (count: number): string => count.toLocaleString("en").replaceAll(",", "\u202f");
 
 /** A word of the shell, quoted where it must be. */
+/** An option with its value; one that begins with a dash would be read as another option. */
+export const shellOption = (name: string, value: string): string => `${name}${value.startsWith("-") ? "=" : " "}${shellWord(value)}`;
+
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

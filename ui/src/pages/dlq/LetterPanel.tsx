@@ -3,7 +3,7 @@ import { get, post } from "../../api/client.ts";
 import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, CodeEditor, Failure, Fault, faultLine, Json, Loading, Readable, readJson, StatusBadge, Time, toast } from "../../components/index.ts";
-import { shellWord } from "../../lib/format.ts";
+import { shellOption, shellWord } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
 import { DiscardDialog } from "./actions.tsx";
@@ -132,7 +132,7 @@ function Edit({ id, config, onDone }: { id: string; config: unknown; onDone: () 
     }
     setBusy(false);
   };
-  const twin = `minuet dlq edit ${shellWord(id)} -i ${shellWord(JSON.stringify(read.value ?? {}))}${why ? ` --why ${shellWord(why)}` : ""}`;
+  const twin = `minuet dlq edit ${shellWord(id)} -i ${shellWord(JSON.stringify(read.value ?? {}))}${why ? ` ${shellOption("--why", why)}` : ""}`;
   return (
     <section className="section letter-edit">
       <h3>Config for its further attempts</h3>

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import { post } from "../../api/client.ts";
 import { Button, Dialog, toast } from "../../components/index.ts";
-import { shellWord, showCount } from "../../lib/format.ts";
+import { shellOption, showCount } from "../../lib/format.ts";
 import { given } from "../../lib/me.ts";
 import { useIsShown } from "../../lib/shown.ts";
 import { redrive, type Picked } from "./retrying.ts";
@@ -107,7 +107,7 @@ export function DiscardDialog({ find, count, words, onClose, onChanged }: ManyPr
       foot={
         <>
           <Button onClick={onClose}>Keep</Button>
-          <Button kind="danger" icon="trash" disabled={busy} twin={`minuet dlq discard ${words}${why ? ` --why ${shellWord(why)}` : ""}`} onClick={() => void discard()}>
+          <Button kind="danger" icon="trash" disabled={busy} twin={`minuet dlq discard ${words}${why ? ` ${shellOption("--why", why)}` : ""}`} onClick={() => void discard()}>
             {busy ? "Discarding…" : "Discard"}
           </Button>
         </>

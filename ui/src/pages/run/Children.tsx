@@ -14,14 +14,15 @@ const SHOWN = 100;
 
 /** The child runs that a node has started: each linked, and open to its nodes. */
 export function Children({ model, node, scope }: { model: RunModel; node: string; scope: Scope | null }) {
-  const own = useChildren(model, node).filter((run) => scope === null || run.parent_scope.join(".") === scope.join("."));
-  if (own.length === 0) return null;
+  const { own: all, hasOlder } = useChildren(model, node);
+  const own = all.filter((run) => scope === null || run.parent_scope.join(".") === scope.join("."));
+  if (own.length === 0 && !hasOlder) return null;
   return (
-    <Section title={own.length === 1 ? "Child run" : `Child runs: ${showCount(own.length)}`}>
+    <Section title={own.length === 1 ? "Child run" : `Child runs: ${hasOlder ? "the newest " : ""}${showCount(own.length)}`}>
       {own.slice(0, SHOWN).map((run) => (
         <Child key={run.run_id} id={run.run_id} workflow={run.workflow} status={run.status} seq={run.seq} ms={run.duration_ms} scope={run.parent_scope} />
       ))}
-      {own.length > SHOWN && <Link to={`/runs?q=parent:${model.id}`}>All child runs</Link>}
+      {(own.length > SHOWN || hasOlder) && <Link to={`/runs?q=parent:${model.id}`}>All child runs</Link>}
     </Section>
   );
 }

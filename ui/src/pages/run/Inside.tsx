@@ -31,7 +31,7 @@ export const OPEN_SIZE: Size = { width: WIDTH, height: HEIGHT + BARS + PAGE * RO
 export function Inside({ model, node }: { model: RunModel; node: GraphNode }) {
   const { onSize } = use(GraphContext)!;
   const state = useNodeState(model, node.id);
-  const children = useChildren(model, node.child === null ? null : node.id);
+  const { own: children } = useChildren(model, node.child === null ? null : node.id);
   const [scope, setScope] = useState<string | null>(null);
   const [room, setRoom] = useState<Size>({ width: 0, height: 0 });
   const several = node.foreach || (state?.instances ?? 0) > 1;

@@ -11,7 +11,10 @@ test("every action has its twin on the command line", () => {
   assert.equal(twinOf("r1", { action: "rollback" }, { ...given, to: "pay" }), "minuet runs rollback r1 --to pay");
   assert.equal(twinOf("r1", { action: "skip", node: "check[2]" }, { ...given, why: "it's done" }), "minuet runs skip r1 'check[2]' --why 'it'\\''s done'");
   assert.equal(twinOf("r1", { action: "set_output", node: "pay" }, { ...given, data: '{"a": 1}', why: "x" }), `minuet runs set-output r1 pay --data '{"a": 1}' --why x`);
-  assert.equal(twinOf("r1", { action: "signal" }, { ...given, name: "paid", data: "1" }), "minuet signal r1 paid --data 1");
+  assert.equal(twinOf("r1", { action: "signal" }, { ...given, name: "paid", data: "1" }), "minuet signal r1 --data 1 paid");
+  assert.equal(twinOf("r1", { action: "retry", node: "pay" }, given), "minuet runs retry r1");
+  assert.equal(twinOf("r1", { action: "skip", node: "pay" }, { ...given, why: "-" }), "minuet runs skip r1 pay --why=-");
+  assert.equal(twinOf("r1", { action: "signal" }, { ...given, name: "-paid" }), "minuet signal r1 -- -paid");
   assert.equal(twinOf("r1", { action: "take_back", node: "pay" }, given), "minuet runs take-back r1 pay");
 });
 

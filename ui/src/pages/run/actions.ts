@@ -2,7 +2,7 @@
 
 import type { Options } from "../../api/client.ts";
 import type { ApiPath } from "../../api/types.ts";
-import { shellWord } from "../../lib/format.ts";
+import { shellOption, shellWord } from "../../lib/format.ts";
 
 export type ActionName = "cancel" | "pause" | "resume" | "retry" | "rollback" | "skip" | "set_output" | "signal" | "take_back";
 
@@ -70,14 +70,16 @@ export function readData(text: string): unknown {
 }
 
 export function twinOf(run: string, { action, node }: Asked, given: Given): string {
-  const words = action === "signal" ? ["minuet signal", run, shellWord(given.name || "NAME")] : [`minuet runs ${action.replace("_", "-")}`, run];
-  if (node && action !== "signal") words.push(shellWord(node));
+  const words = action === "signal" ? ["minuet signal", run] : [`minuet runs ${action.replace("_", "-")}`, run];
+  // A whole run is retried.
+  if (node && action !== "signal" && action !== "retry") words.push(shellWord(node));
   const { fields } = ACTIONS[action];
-  if (fields.includes("data") && (action === "set_output" || given.data.trim())) words.push(`--data ${shellWord(given.data.trim() || "null")}`);
-  if (action === "cancel" && given.why) words.push(`--reason ${shellWord(given.why)}`);
-  else if (fields.includes("why") && (given.why || ACTIONS[action].needsWhy)) words.push(`--why ${shellWord(given.why || "WHY")}`);
-  if (given.to && action === "rollback") words.push(`--to ${shellWord(given.to)}`);
+  if (fields.includes("data") && (action === "set_output" || given.data.trim())) words.push(shellOption("--data", given.data.trim() || "null"));
+  if (action === "cancel" && given.why) words.push(shellOption("--reason", given.why));
+  else if (fields.includes("why") && (given.why || ACTIONS[action].needsWhy)) words.push(shellOption("--why", given.why || "WHY"));
+  if (given.to && action === "rollback") words.push(shellOption("--to", given.to));
   if (given.undone && action === "retry") words.push("--undone");
+  if (action === "signal") words.push(...(given.name.startsWith("-") ? ["--"] : []), shellWord(given.name || "NAME"));
   return words.join(" ");
 }
 

@@ -3,7 +3,7 @@ import { post } from "../../api/client.ts";
 import type { Shape } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
 import { Button, CodeBlock, Dialog, StatusDot } from "../../components/index.ts";
-import { shellWord, showCount } from "../../lib/format.ts";
+import { shellOption, showCount } from "../../lib/format.ts";
 
 type ManyChanged = Shape<"ManyChanged">;
 export type BulkAction = ManyChanged["action"];
@@ -52,13 +52,14 @@ export function Bulk({ action, chosen, onClose }: { action: BulkAction; chosen: 
   };
   const name = action[0]!.toUpperCase() + action.slice(1);
   const failed = done?.filter((one) => !one.changed) ?? [];
+  const because = action === "cancel" && reason ? ` ${shellOption("--reason", reason)}` : "";
   const twin =
     "ids" in chosen
-      ? `minuet runs ${action} ${chosen.ids.slice(0, 20).join(" ")}${chosen.ids.length > 20 ? " …" : ""}`
-      : `minuet runs ${action} --filter ${shellWord(chosen.q)} --limit ${MOST}${action === "cancel" && reason ? ` --reason ${shellWord(reason)}` : ""} --yes`;
+      ? `minuet runs ${action} ${chosen.ids.slice(0, MOST).join(" ")}${because}`
+      : `minuet runs ${action} ${shellOption("--filter", chosen.q)} --limit ${MOST}${because} --yes`;
   return (
     <Dialog
-      title={`${name} ${"ids" in chosen ? `${showCount(chosen.ids.length)} runs` : "the runs that fit"}`}
+      title={`${name} ${"ids" in chosen ? `${showCount(Math.min(chosen.ids.length, MOST))} runs` : "the runs that fit"}`}
       onClose={close}
       foot={
         state === "asking" ? (

@@ -5,7 +5,8 @@ import type { RunRow, Shape } from "../../api/types.ts";
 import { Button, CodeBlock, Dialog, Duration, Empty, Failure, Icon, Loading, StatusBadge, Table, Time, type Column } from "../../components/index.ts";
 import { termOf, withTerm } from "../../filter/terms.ts";
 import { useCommands } from "../../lib/commands.ts";
-import { shellWord, showCount } from "../../lib/format.ts";
+import { isLost } from "../../live/connection.ts";
+import { shellOption, shellWord, showCount } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
 import { savedFilters } from "../../lib/settings.ts";
@@ -163,6 +164,11 @@ export default function RunsPage(_: PageProps) {
           {one}
         </div>
       ))}
+      {error && rows.length > 0 && problems.length === 0 && !isLost(error) && (
+        <div className="filter-problem" role="alert">
+          {error.message}
+        </div>
+      )}
       <div className="page-body" data-stale={problems.length > 0 || undefined}>
         {error && rows.length === 0 && problems.length === 0 ? (
           <Failure error={error} onRetry={reload} />
@@ -258,7 +264,7 @@ function Foot({ next, searched, loading, isNarrow, onMore }: FootProps) {
 
 function twinOf({ q, since, until }: Filter): string {
   const parts = ["minuet runs list"];
-  if (q) parts.push(`--filter ${shellWord(q)}`);
+  if (q) parts.push(shellOption("--filter", q));
   if (since) parts.push(`--since ${shellWord(since)}`);
   if (until) parts.push(`--until ${shellWord(until)}`);
   return parts.join(" ");

@@ -38,3 +38,9 @@ test("an input in a few words", () => {
   assert.equal(inputText({ customer: "Bela", lines: [1], count: 12, note: null }), "customer Bela, count 12");
   assert.equal(inputText("text"), "");
 });
+
+test("a first page without rows says nothing of those below it", () => {
+  const found = [row("9"), row("8")];
+  assert.deepEqual(mergeFirst([], found, "more"), found);
+  assert.deepEqual(mergeFirst([], found, null), []);
+});

@@ -56,6 +56,8 @@ export function patchRows(rows: RunRow[], events: readonly FeedEvent[]): RunRow[
 /** The first page again: its rows in place of those it spans; what is older stays. */
 export function mergeFirst(first: RunRow[], before: RunRow[], next: string | null): RunRow[] {
   if (next === null) return first;
+  // None of those that the server has looked at fits: it knows nothing of those below.
+  if (first.length === 0) return before;
   const last = first.at(-1)?.run_id ?? "";
   const known = new Map(before.map((row) => [row.run_id, row]));
   const newest = first.map((row) => ((known.get(row.run_id)?.seq ?? -1) > row.seq ? known.get(row.run_id)! : row));

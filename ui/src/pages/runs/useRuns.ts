@@ -35,9 +35,14 @@ interface State {
 
 const EMPTY: State = { rows: [], next: null, searched: null, loading: true, error: null };
 
+/** The last run that the first page spans; those below are asked for by their ids. */
+function endOf({ items, next }: RunPage): string {
+  return next === null ? "" : (items.at(-1)?.run_id ?? "~");
+}
+
 export function useRuns(filter: Filter): Runs {
   const [state, setState] = useState(EMPTY);
-  const live = useRef({ filter, rows: state.rows, generation: 0, busy: false, stale: new Set<string>(), isNew: false, timer: undefined as ReturnType<typeof setTimeout> | undefined });
+  const live = useRef({ filter, rows: state.rows, generation: 0, busy: false, stale: new Set<string>(), isNew: false, firstEnd: "", timer: undefined as ReturnType<typeof setTimeout> | undefined });
   const mine = live.current;
   mine.filter = filter;
   mine.rows = state.rows;
@@ -56,6 +61,7 @@ export function useRuns(filter: Filter): Runs {
     try {
       const page = await ask();
       if (generation !== live.current.generation) return;
+      live.current.firstEnd = endOf(page);
       setState({ rows: page.items, next: page.next, searched: page.searched, loading: false, error: null });
     } catch (error) {
       if (generation === live.current.generation) setState((before) => ({ ...before, loading: false, error: error as Error }));
@@ -72,13 +78,13 @@ export function useRuns(filter: Filter): Runs {
     const isNew = own.isNew;
     own.stale = new Set();
     own.isNew = false;
-    const firstEnd = own.rows[LIMIT - 1]?.run_id ?? "";
-    const below = own.rows.filter((row) => row.run_id < firstEnd && stale.has(row.run_id)).slice(0, ASKED_MAX);
+    const below = own.rows.filter((row) => row.run_id < own.firstEnd && stale.has(row.run_id)).slice(0, ASKED_MAX);
     const asked = new Set(below.map((row) => row.run_id));
     try {
       const first = isNew || stale.size > asked.size ? await ask() : null;
       const checked = asked.size ? await ask({}, `run:${[...asked].join(",")}`) : null;
       if (generation !== own.generation) return;
+      if (first) own.firstEnd = endOf(first);
       setState((before) => {
         const merged = first ? mergeFirst(first.items, before.rows, first.next) : before.rows;
         return { ...before, error: null, rows: checked ? mergeAsked(merged, asked, checked.items) : merged };
