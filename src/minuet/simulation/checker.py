@@ -46,7 +46,7 @@ from minuet.simulation.rules import (
 from minuet.store.blob import blob_of
 from minuet.store.exchange import Exchange, Reply
 from minuet.store.records import EventRecord
-from minuet.types import TERMINAL
+from minuet.types import CLOSED, TERMINAL
 
 #: Checks of a run's whole record. The comparison with the fold is done step by step.
 _CHECKS = [(id_, check) for id_, check in INVARIANTS.items() if id_ != "I6"]
@@ -103,6 +103,8 @@ class Checker:
         self._coverage = coverage
         self._fail = fail
         self._books: dict[str, Book] = {}
+        #: Runs that had ended, and go on since a failover.
+        self._reopened: set[str] = set()
         self.leases = Leases(model, coverage, self._broken, now, lease_s)
         #: Called with each run that was checked.
         self.watch: Callable[[str], None] = lambda run: None
@@ -153,7 +155,7 @@ class Checker:
 
     def check_reported(self, name: str) -> None:
         """A run counts as reported from now on."""
-        for found in report_rules(self._model, self._coverage, name):
+        for found in report_rules(self._model, self._coverage, self._reopened, name):
             self._broken(*found)
 
     def forget_run(self, run: str) -> None:
@@ -165,9 +167,12 @@ class Checker:
     def go_back(self, grants: Grants) -> None:
         """The store was rolled back to the moment at which `grants` were copied."""
         self.leases.go_back(grants)
+        closed = {run for run, book in self._books.items() if book.fold.state.status in CLOSED}
         self._books = {}
         for run in self._model.drain_changed():
             self._check(run)
+        left = ((run, self._model.run(run)) for run in closed)
+        self._reopened |= {run for run, row in left if row and row.status not in CLOSED}
 
     def _check_slots(self) -> None:
         """No more tokens hold a slot than allowed."""

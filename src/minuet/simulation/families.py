@@ -52,8 +52,11 @@ def child_rules(
             yield "I22", "its child run was started without a lease", new.parent.run
 
 
-def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[Found]:
-    """I22: when a run counts as reported, its relatives know what happened to it."""
+def report_rules(
+    model: ModelStore, coverage: Coverage, reopened: Container[str], name: str
+) -> Iterator[Found]:
+    """I22: when a run counts as reported, its relatives know what happened to it. A failover may
+    have lost the end of a child run after that: those are `reopened`."""
     run = model.run(name)
     if run is None:
         return
@@ -71,10 +74,12 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
             continue
         for child in _children_of(model, token.key):
             coverage.hit("child run cut off")
+            if child.status in CLOSED or child.run in reopened:
+                continue
             # People may retry the only child of a node that failed with it, and any that was over
             # when the parent ended.
             is_left = token.outcome == "failed" and not child.parent_number
-            if child.status not in CLOSED and not is_left and not _is_retried(model, child, run):
+            if not is_left and not _is_retried(model, child, run):
                 yield "I22", f"it no longer waits for {child.run}, which is open", name
 
 
