@@ -202,7 +202,7 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
     },
   });
   return (
-    <div className="deciding" ref={box}>
+    <div className="deciding" ref={box} role="form" aria-label="Decision">
       {schema && (
         <section>
           <FormOrJson schema={schema} value={data} onChange={setData} problems={problems} head={<h3>{typeof schema.title === "string" ? schema.title : "To fill in"}</h3>} />
