@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from ..api.conftest import Serve
 from . import handlers
@@ -359,3 +359,51 @@ async def test_a_large_graph_is_drawn_as_far_as_it_can_be_read(
             await page.mouse.wheel(0, -400)
         await expect(page.locator("[data-node]").first).to_be_visible()
         assert await page.locator("[data-node]").count() < 300
+
+
+async def test_logs_can_be_read_while_they_grow(serve: Serve, page: Page, store_url: str) -> None:
+    async with serve(store_url, handlers) as site:
+        # The page keeps 20,000 lines.
+        ends = [100, 200, 20_100, 20_200, 20_300]
+        counting = task("count", "count_at", config={"gate": "logs", "ends": ends})
+        run = await site.start({"name": "counting", "nodes": [counting]})
+        await page.goto(f"{site.url}/ui/runs/{run}?node=count")
+        box = page.get_by_role("group", name="Logs")
+
+        def line(number: int) -> Locator:
+            return box.locator(".log-line", has_text=re.compile(f" line {number}$"))
+
+        async def place_of(number: int) -> float:
+            await expect(line(number)).to_be_in_viewport()
+            inner, outer = await line(number).bounding_box(), await box.bounding_box()
+            assert inner is not None
+            assert outer is not None
+            return inner["y"] - outer["y"]
+
+        async def scroll(lines: int) -> None:
+            await box.evaluate("(box, lines) => void (box.scrollTop += lines * 18)", lines)
+
+        # The end is followed, but not while somebody reads elsewhere.
+        await box.scroll_into_view_if_needed()
+        await expect(line(100)).to_be_in_viewport()
+        await scroll(-40)
+        place = await place_of(50)
+        handlers.GATES["logs 0"].set()
+        await expect(page.get_by_text("Logs: 200")).to_be_visible()
+        assert await place_of(50) == place
+
+        # Also when lines are dropped at the beginning.
+        await scroll(200)
+        await expect(line(200)).to_be_in_viewport()
+        handlers.GATES["logs 1"].set()
+        await expect(line(20_100)).to_be_in_viewport()
+        handlers.GATES["logs 2"].set()
+        await expect(line(20_200)).to_be_in_viewport()
+        await scroll(-40)
+        place = await place_of(20_150)
+        top = await box.evaluate("box => box.scrollTop")
+        handlers.GATES["logs 3"].set()
+        follows = "([box, top]) => box.scrollTop === top - 100 * 18"
+        await page.wait_for_function(follows, arg=[await box.element_handle(), top])
+        assert await place_of(20_150) == place
+        handlers.GATES["logs 4"].set()
