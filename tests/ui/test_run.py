@@ -407,3 +407,32 @@ async def test_logs_can_be_read_while_they_grow(serve: Serve, page: Page, store_
         await page.wait_for_function(follows, arg=[await box.element_handle(), top])
         assert await place_of(20_150) == place
         handlers.GATES["logs 4"].set()
+
+
+async def test_an_address_with_no_real_moment_shows_the_newest(serve: Serve, page: Page) -> None:
+    async with serve(handlers=handlers) as site:
+        run = await site.start(FAILED)
+        await site.app.runs.wait_ended(run, timeout=60)
+        status = page.locator(".page-head .status")
+        for at in ("x", "1.5", "-1", "0", "1e1", "9" * 400, "99"):
+            await page.goto(f"{site.url}/ui/runs/{run}?at={at}")
+            await expect(page.locator('[data-node="bad"]')).to_have_attribute(
+                "data-status", "failed"
+            )
+            await expect(status).to_have_text("Failed")
+        await page.goto(f"{site.url}/ui/runs/{run}?at=2")
+        await expect(status.last).to_have_text("as it was after event 2")
+
+        # The address follows a movement, and a change of the address moves the page.
+        await page.keyboard.press("ArrowRight")
+        await page.wait_for_url("**?at=3")
+        await expect(status.last).to_have_text("as it was after event 3")
+        for at in (4, 2):
+            await page.evaluate(
+                """(at) => {
+                    history.replaceState(null, "", `?at=${at}`);
+                    dispatchEvent(new PopStateEvent("popstate"));
+                }""",
+                at,
+            )
+            await expect(status.last).to_have_text(f"as it was after event {at}")
