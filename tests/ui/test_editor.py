@@ -207,3 +207,26 @@ async def test_a_draft_has_the_name_with_which_it_was_deployed(serve: Serve, pag
         await expect(page).to_have_url(f"{site.url}/ui/editor?workflow=third")
         await page.get_by_role("link", name="Editor").click()
         await expect(page.get_by_role("heading", name="my-workflow")).to_be_visible()
+
+
+async def test_a_draft_that_the_browser_has_no_room_for_is_said_so(
+    serve: Serve, page: Page
+) -> None:
+    async with serve() as site:
+        await page.goto(f"{site.url}/ui/editor")
+        await page.evaluate(
+            """() => {
+                for (let size = 2 ** 20, number = 0; size >= 1; number++) {
+                    try { localStorage.setItem(`other ${number}`, "x".repeat(size)); }
+                    catch { size /= 2; }
+                }
+            }"""
+        )
+        await field(page).fill(ORDER)
+        warning = page.get_by_text("This browser has no room for your draft")
+        await expect(warning).to_be_visible()
+        await page.evaluate("localStorage.clear()")
+        await field(page).fill(ORDER + "# More.\n")
+        await expect(warning).to_have_count(0)
+        await page.reload()
+        await expect(field(page)).to_have_value(ORDER + "# More.\n")

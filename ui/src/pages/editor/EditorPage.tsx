@@ -57,6 +57,7 @@ interface EditorProps {
 function Editor({ name: first, base: given, version: opened, onNamed }: EditorProps) {
   const [name, setName] = useState(first);
   const [base, setBase] = useState(given);
+  const [isKept, setIsKept] = useState(true);
   const [draft, setDraft] = useState(() => readDraft(name));
   const [text, setText] = useState(draft?.text ?? given);
   const [version, setVersion] = useState(opened);
@@ -77,9 +78,7 @@ function Editor({ name: first, base: given, version: opened, onNamed }: EditorPr
 
   // The draft is kept a moment after the last change, and when the page goes away.
   useEffect(() => {
-    const keep = (): void => {
-      keepDraft(name, { text, at: Date.now(), base });
-    };
+    const keep = (): void => setIsKept(keepDraft(name, { text, at: Date.now(), base }));
     const timer = setTimeout(keep, 300);
     addEventListener("pagehide", keep);
     return () => {
@@ -206,6 +205,12 @@ function Editor({ name: first, base: given, version: opened, onNamed }: EditorPr
           </span>
           <Button onClick={restore}>{name ? "Show what is deployed" : "Begin again"}</Button>
           <Button kind="plain" icon="close" aria-label="Keep the draft" onClick={() => setDraft(null)} />
+        </div>
+      )}
+      {!isKept && (
+        <div className="banner" role="alert">
+          <Icon name="dlq" />
+          <span className="grow">This browser has no room for your draft: deploy it, or copy its text, before you leave this page.</span>
         </div>
       )}
       <SplitPane
