@@ -24,6 +24,17 @@ async def talk_at(ctx: minuet.Context, gate: str, text: object) -> None:
 
 
 @minuet.task
+async def count_at(ctx: minuet.Context, gate: str, ends: list[int]) -> None:
+    """Count up to each of these numbers, and wait after it: at `gate 0`, `gate 1`, …"""
+    said = 0
+    for number, end in enumerate(ends):
+        for one in range(said, end):
+            ctx.log.info(f"line {one + 1}")
+        said = end
+        await GATES.setdefault(f"{gate} {number}", asyncio.Event()).wait()
+
+
+@minuet.task
 def say(value: object) -> object:
     return value
 

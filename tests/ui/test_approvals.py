@@ -210,3 +210,49 @@ async def test_a_decision_that_comes_second_shows_the_first(serve: Serve, rough_
         await expect(page.get_by_text("bob rejected")).to_be_visible()
         await expect(page.get_by_text("too much")).to_be_visible()
         await expect(page.get_by_text("never mind")).to_be_visible()
+
+
+async def test_an_approval_stays_open_when_others_decide_it(serve: Serve, page: Page) -> None:
+    async with serve() as site:
+        form = {"type": "object", "properties": {"reason": {"type": "string"}}}
+        first = await ask(site, title="The first?", form=form)
+        second = await ask(site, title="The second?")
+        await page.goto(f"{site.url}/ui/approvals")
+        view = page.locator("article.approval")
+        rows = page.locator(".inbox-row")
+        await be(page, "ada")
+        await view.get_by_label("Reason").fill("it is too late")
+        await view.get_by_label("Comment").fill("ask again in May")
+        await expect(rows).to_have_count(2)
+
+        # Somebody else decides: nothing takes its place, and what was typed can be read.
+        await site.app.approvals.reject(first, by="bob", comments="too much", data={})
+        await expect(rows).to_have_count(1)
+        await expect(view.get_by_role("heading", name="The first?")).to_be_visible()
+        await expect(view.get_by_text("This ended while you had it open")).to_be_visible()
+        await expect(view.locator(".verdict-line")).to_contain_text("bob rejected")
+        await expect(view.get_by_text("ask again in May")).to_be_visible()
+        await expect(view.get_by_text("it is too late")).to_be_visible()
+        await expect(view.get_by_role("button", name="Approve")).to_have_count(0)
+
+        # The next one is opened by choice, and stays open when its run ends.
+        await page.keyboard.press("j")
+        await expect(view.get_by_role("heading", name="The second?")).to_be_visible()
+        await view.get_by_label("Comment").fill("never mind")
+        await site.app.runs.cancel(second.partition(":")[0])
+        await expect(rows).to_have_count(0)
+        await expect(view.get_by_text("The run ended before anybody decided")).to_be_visible()
+        await expect(view.get_by_text("never mind")).to_be_visible()
+        await page.get_by_role("button", name="For me").click()
+        await expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+
+
+async def test_what_is_typed_on_the_page_of_an_approval_stays(serve: Serve, page: Page) -> None:
+    async with serve() as site:
+        id = await ask(site)
+        await page.goto(f"{site.url}/ui/approvals/{id}")
+        await be(page, "ada")
+        await page.get_by_label("Comment").fill("ask again in May")
+        await site.app.approvals.approve(id, by="bob")
+        await expect(page.locator(".verdict-line")).to_contain_text("bob approved")
+        await expect(page.get_by_text("ask again in May")).to_be_visible()

@@ -175,3 +175,58 @@ async def test_a_large_document_stays_light(serve: Serve, page: Page) -> None:
         await expect(lines.last).to_contain_text("1502")
         await page.keyboard.type("  - id: more")
         assert (await field(page).input_value()).endswith("[n249]\n  - id: more")
+
+
+async def test_a_draft_has_the_name_with_which_it_was_deployed(serve: Serve, page: Page) -> None:
+    async with serve(handlers=handlers) as site:
+        await page.goto(f"{site.url}/ui/editor")
+        text = field(page)
+
+        # A new workflow gets a name, and so does a workflow that is deployed with another one.
+        for name in ("shop", "store"):
+            deployed = ORDER.replace("shop\n", f"{name}\n")
+            await text.fill(deployed)
+            await expect(page.get_by_role("heading", name=name)).to_be_visible()
+            await page.get_by_role("button", name="Deploy…").click()
+            await page.get_by_label("What has changed").press("Enter")
+            await expect(page.get_by_text(f"{name} v1 is deployed")).to_be_visible()
+            await expect(page).to_have_url(f"{site.url}/ui/editor?workflow={name}")
+            await text.fill(deployed + f"# More of {name}.\n")
+            await page.reload()
+            await expect(page.get_by_text("This is your draft")).to_be_visible()
+            await expect(text).to_have_value(deployed + f"# More of {name}.\n")
+
+        # Each has its own, and the next new workflow begins as always.
+        await page.goto(f"{site.url}/ui/editor?workflow=shop")
+        await expect(text).to_have_value(ORDER)
+        await page.get_by_role("link", name="Editor").click()
+        await expect(page.get_by_role("heading", name="my-workflow")).to_be_visible()
+        await text.fill(ORDER.replace("shop\n", "third\n"))
+        await page.get_by_role("button", name="Deploy…").click()
+        await page.get_by_label("What has changed").press("Enter")
+        await expect(page).to_have_url(f"{site.url}/ui/editor?workflow=third")
+        await page.get_by_role("link", name="Editor").click()
+        await expect(page.get_by_role("heading", name="my-workflow")).to_be_visible()
+
+
+async def test_a_draft_that_the_browser_has_no_room_for_is_said_so(
+    serve: Serve, page: Page
+) -> None:
+    async with serve() as site:
+        await page.goto(f"{site.url}/ui/editor")
+        await page.evaluate(
+            """() => {
+                for (let size = 2 ** 20, number = 0; size >= 1; number++) {
+                    try { localStorage.setItem(`other ${number}`, "x".repeat(size)); }
+                    catch { size /= 2; }
+                }
+            }"""
+        )
+        await field(page).fill(ORDER)
+        warning = page.get_by_text("This browser has no room for your draft")
+        await expect(warning).to_be_visible()
+        await page.evaluate("localStorage.clear()")
+        await field(page).fill(ORDER + "# More.\n")
+        await expect(warning).to_have_count(0)
+        await page.reload()
+        await expect(field(page)).to_have_value(ORDER + "# More.\n")

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from ..api.conftest import Serve
 from . import handlers
@@ -409,3 +409,80 @@ async def test_a_large_graph_is_drawn_as_far_as_it_can_be_read(
             await page.mouse.wheel(0, -400)
         await expect(page.locator("[data-node]").first).to_be_visible()
         assert await page.locator("[data-node]").count() < 300
+
+
+async def test_logs_can_be_read_while_they_grow(serve: Serve, page: Page, store_url: str) -> None:
+    async with serve(store_url, handlers) as site:
+        # The page keeps 20,000 lines.
+        ends = [100, 200, 20_100, 20_200, 20_300]
+        counting = task("count", "count_at", config={"gate": "logs", "ends": ends})
+        run = await site.start({"name": "counting", "nodes": [counting]})
+        await page.goto(f"{site.url}/ui/runs/{run}?node=count")
+        box = page.get_by_role("group", name="Logs")
+
+        def line(number: int) -> Locator:
+            return box.locator(".log-line", has_text=re.compile(f" line {number}$"))
+
+        async def place_of(number: int) -> float:
+            await expect(line(number)).to_be_in_viewport()
+            inner, outer = await line(number).bounding_box(), await box.bounding_box()
+            assert inner is not None
+            assert outer is not None
+            return inner["y"] - outer["y"]
+
+        async def scroll(lines: int) -> None:
+            await box.evaluate("(box, lines) => void (box.scrollTop += lines * 18)", lines)
+
+        # The end is followed, but not while somebody reads elsewhere.
+        await box.scroll_into_view_if_needed()
+        await expect(line(100)).to_be_in_viewport()
+        await scroll(-40)
+        place = await place_of(50)
+        handlers.GATES["logs 0"].set()
+        await expect(page.get_by_text("Logs: 200")).to_be_visible()
+        assert await place_of(50) == place
+
+        # Also when lines are dropped at the beginning.
+        await scroll(200)
+        await expect(line(200)).to_be_in_viewport()
+        handlers.GATES["logs 1"].set()
+        await expect(line(20_100)).to_be_in_viewport()
+        handlers.GATES["logs 2"].set()
+        await expect(line(20_200)).to_be_in_viewport()
+        await scroll(-40)
+        place = await place_of(20_150)
+        top = await box.evaluate("box => box.scrollTop")
+        handlers.GATES["logs 3"].set()
+        follows = "([box, top]) => box.scrollTop === top - 100 * 18"
+        await page.wait_for_function(follows, arg=[await box.element_handle(), top])
+        assert await place_of(20_150) == place
+        handlers.GATES["logs 4"].set()
+
+
+async def test_an_address_with_no_real_moment_shows_the_newest(serve: Serve, page: Page) -> None:
+    async with serve(handlers=handlers) as site:
+        run = await site.start(FAILED)
+        await site.app.runs.wait_ended(run, timeout=60)
+        status = page.locator(".page-head .status")
+        for at in ("x", "1.5", "-1", "0", "1e1", "9" * 400, "99"):
+            await page.goto(f"{site.url}/ui/runs/{run}?at={at}")
+            await expect(page.locator('[data-node="bad"]')).to_have_attribute(
+                "data-status", "failed"
+            )
+            await expect(status).to_have_text("Failed")
+        await page.goto(f"{site.url}/ui/runs/{run}?at=2")
+        await expect(status.last).to_have_text("as it was after event 2")
+
+        # The address follows a movement, and a change of the address moves the page.
+        await page.keyboard.press("ArrowRight")
+        await page.wait_for_url("**?at=3")
+        await expect(status.last).to_have_text("as it was after event 3")
+        for at in (4, 2):
+            await page.evaluate(
+                """(at) => {
+                    history.replaceState(null, "", `?at=${at}`);
+                    dispatchEvent(new PopStateEvent("popstate"));
+                }""",
+                at,
+            )
+            await expect(status.last).to_have_text(f"as it was after event {at}")

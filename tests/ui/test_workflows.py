@@ -101,3 +101,53 @@ async def test_a_workflow_is_found_read_and_started(
         await expect(page.get_by_label("Amount")).to_have_value("12")
 
     assert (found["version"], found["input"]) == (1, {"customer": "Ann", "amount": 12})
+
+
+async def test_an_optional_group_is_left_out_of_an_input_until_it_is_filled_in(
+    serve: Serve, page: Page
+) -> None:
+    text = {"type": "string"}
+    country = {"enum": ["DE", "FR"], "default": "DE"}
+    address = {
+        "type": "object",
+        "required": ["street"],
+        "properties": {"street": text, "country": country},
+    }
+    labels = {
+        "type": "object",
+        "required": ["name", "tags"],
+        "properties": {"name": text, "tags": {"type": "array", "items": text}},
+    }
+    parts = {"amount": {"type": "number"}, "address": address, "labels": labels}
+    document = order(input={"type": "object", "properties": parts})
+
+    async with serve(handlers=handlers) as site:
+        await site.post("/workflows", {"document": document}, 201)
+
+        async def start() -> Any:
+            await page.get_by_role("button", name="Start").last.click()
+            await page.wait_for_url("**/ui/runs/*")
+            return (await site.get(f"/runs/{page.url.rpartition('/')[2]}"))["input"]
+
+        await page.goto(f"{site.url}/ui/workflows/order?tab=start")
+        await page.get_by_label("Amount").fill("1")
+        assert await start() == {"amount": 1}
+
+        # Touched and cleared is as if nobody had touched it.
+        await page.goto(f"{site.url}/ui/workflows/order?tab=start")
+        await page.get_by_label("Amount").fill("2")
+        await page.get_by_label("Street").fill("Main")
+        await page.get_by_label("Street").fill("")
+        await page.get_by_label("Name").fill("")
+        assert await start() == {"amount": 2}
+
+        # What is filled in has the defaults, and its other members are needed.
+        await page.goto(f"{site.url}/ui/workflows/order?tab=start")
+        await expect(page.get_by_role("radio", name="DE")).to_be_checked()
+        await page.get_by_text("FR", exact=True).click()
+        await page.get_by_role("button", name="Start").last.click()
+        await expect(page.get_by_text("This is needed")).to_have_count(1)
+        await page.get_by_text("DE", exact=True).click()
+        await expect(page.get_by_text("This is needed")).to_have_count(0)
+        await page.get_by_label("Street").fill("Main")
+        assert await start() == {"address": {"country": "DE", "street": "Main"}}

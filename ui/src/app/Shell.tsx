@@ -68,7 +68,7 @@ function CurrentPage({ path }: { path: string }) {
       return (
         <>
           <title>{`${params.name ?? title} · Minuet`}</title>
-          <Page key={path} params={params} />
+          <Page params={params} />
         </>
       );
     }

@@ -18,8 +18,10 @@ export function SplitPane({ name, side, children, width: initial = 400 }: { name
     set(split.current!.getBoundingClientRect().right - event.clientX);
   };
   const press = (event: KeyboardEvent): void => {
-    if (event.key === "ArrowLeft") set(width + 24);
-    else if (event.key === "ArrowRight") set(width - 24);
+    const wider = event.key === "ArrowLeft" ? 24 : event.key === "ArrowRight" ? -24 : 0;
+    if (!wider) return;
+    event.preventDefault();
+    set(width + wider);
   };
   return (
     <div className="split" ref={split}>

@@ -53,7 +53,7 @@ export function addNode(text: string, fields: Fields): Edit {
     return insert(last?.end ?? root.start + 1, `${lead}"nodes": [\n    ${item}\n  ]${last ? "" : "\n"}`, lead.length);
   }
   const item = `\n  - ${block(fields, 4)}`;
-  if (nodes) return replace(nodes, item.slice(0), 0);
+  if (nodes) return replace(nodes, item);
   const key = root.entries.find((one) => one.key === "nodes");
   if (key) return insert(key.end, item, 5);
   const end = root.entries.at(-1)?.end ?? text.trimEnd().length;

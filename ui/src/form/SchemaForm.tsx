@@ -1,7 +1,7 @@
 import { useEffect, useId, useState, type ReactNode } from "react";
 import { Button } from "../components/Button.tsx";
 import { CodeEditor, readJson } from "../components/CodeEditor.tsx";
-import { choicesOf, initialOf, isRequired, kindOf, membersOf, NotJson, readNumber, resolve, same, titleOf, type Choice, type Pointer, type Problems, type Schema } from "./schema.ts";
+import { beginOf, choicesOf, groupOf, initialOf, isRequired, kindOf, membersOf, NotJson, readNumber, resolve, same, titleOf, type Choice, type Pointer, type Problems, type Schema } from "./schema.ts";
 
 interface SchemaFormProps {
   schema: Schema;
@@ -70,7 +70,7 @@ function Members({ root, schema, value, path, prefix, problems, onChange }: Part
 
 function Field({ name, needed, ...part }: Part & { name: string; needed: boolean }) {
   const { root, schema, path, prefix, problems } = part;
-  const kind = kindOf(schema, root);
+  const kind = kindOf(schema, root, path.split("/").length - 1);
   const id = `${prefix}${path}`;
   const problem = problems.get(path);
   const about = typeof schema.description === "string" ? schema.description : null;
@@ -99,7 +99,7 @@ function Field({ name, needed, ...part }: Part & { name: string; needed: boolean
       <fieldset className="form-group" aria-describedby={described}>
         <legend>{label}</legend>
         {notes}
-        {kind === "object" ? <Members {...part} /> : kind === "array" ? <Entries {...part} name={name} /> : <Several {...part} />}
+        {kind === "object" ? needed ? <Members {...part} /> : <OptionalGroup {...part} /> : kind === "array" ? <Entries {...part} name={name} /> : <Several {...part} />}
       </fieldset>
     );
   }
@@ -128,6 +128,19 @@ function Field({ name, needed, ...part }: Part & { name: string; needed: boolean
       {notes}
     </div>
   );
+}
+
+/** Its fields show their defaults also while the group is left out. */
+function OptionalGroup(part: Part) {
+  const { root, schema, value, path, onChange } = part;
+  const depth = path.split("/").length - 1;
+  const [fields, setFields] = useState(() => beginOf(schema, root, depth));
+  const change = (next: unknown): void => {
+    const counts = groupOf(schema, next as Record<string, unknown>, root, depth);
+    setFields(counts === next ? beginOf(schema, root, depth) : (next as Record<string, unknown>));
+    onChange(counts);
+  };
+  return <Members {...part} value={value ?? fields} onChange={change} />;
 }
 
 interface InputProps extends Part {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findProblems, initialOf, kindOf, NotJson, readNumber, readProblems, resolve, titleOf } from "./schema.ts";
+import { findProblems, groupOf, initialOf, kindOf, NotJson, readNumber, readProblems, resolve, titleOf, type Schema } from "./schema.ts";
 
 const FORM = {
   type: "object",
@@ -37,6 +37,39 @@ test("what is not understood is a field of JSON", () => {
 
 test("a form begins with its defaults", () => {
   assert.deepEqual(initialOf(FORM, FORM), { level: "low", lines: [] });
+});
+
+const text = { type: "string" };
+const german = { type: "string", default: "DE" };
+const address = { type: "object", required: ["street"], properties: { street: text, country: german, tags: { type: "array", items: text } } };
+const labels = { type: "object", required: ["tags", "isPublic"], properties: { tags: { type: "array", items: text }, isPublic: { type: "boolean" } } };
+const options = { type: "object", properties: { level: { type: "integer", default: 3 }, note: text } };
+
+test("an optional group is left out while nobody has filled it in", () => {
+  const form = { type: "object", properties: { address, labels, options } };
+  assert.deepEqual(initialOf(form, form), { options: { level: 3 } });
+  assert.deepEqual([...findProblems(form, initialOf(form, form), form)], []);
+  assert.deepEqual(initialOf({ ...form, required: ["address", "labels"] }, form), {
+    address: { country: "DE" },
+    labels: { tags: [], isPublic: false },
+    options: { level: 3 },
+  });
+  // A model with `None` as its default says so.
+  const orNull = { type: "object", properties: { address: { anyOf: [address, { type: "null" }], default: null } } };
+  assert.deepEqual(initialOf(orNull, orNull), { address: null });
+});
+
+test("an optional group is left out again when it is cleared", () => {
+  const kept = (group: Schema, fields: Record<string, unknown>): unknown => groupOf(group, fields, {});
+  for (const fields of [{}, { country: "DE" }, { tags: [] }, { country: "DE", tags: [] }]) assert.equal(kept(address, fields), undefined);
+  for (const fields of [{ street: "Main" }, { country: "FR" }, { tags: ["x"] }]) assert.equal(kept(address, fields), fields);
+  assert.equal(kept(labels, { tags: [], isPublic: false }), undefined);
+  assert.deepEqual(kept(labels, { tags: [], isPublic: true }), { tags: [], isPublic: true });
+  assert.equal(kept(options, {}), undefined);
+  assert.deepEqual(kept(options, { level: 3 }), { level: 3 });
+  const nested = { type: "object", required: ["name", "address"], properties: { name: text, address } };
+  assert.equal(kept(nested, { address: { country: "DE" } }), undefined);
+  assert.deepEqual(kept(nested, { address: { street: "Main" } }), { address: { street: "Main" } });
 });
 
 test("problems are at their fields", () => {
@@ -77,4 +110,12 @@ test("a text that is not JSON is a problem where it stands", () => {
   const schema = { type: "object", properties: { extra: {} } };
   assert.deepEqual([...findProblems(schema, { extra: new NotJson("{") }, schema)], [["/extra", "This is not JSON"]]);
   assert.deepEqual([...findProblems({}, new NotJson("{"), {})], [["", "This is not JSON"]]);
+});
+
+test("a schema that contains itself goes on as JSON", () => {
+  const tree: Schema = { type: "object", properties: { name: text, below: { $ref: "#" }, all: { type: "array", items: { $ref: "#" } } } };
+  assert.deepEqual(initialOf(tree, tree), {});
+  assert.equal(kindOf(tree, tree, 5), "json");
+  const lists: Schema = { type: "array", items: { $ref: "#" } };
+  assert.equal(kindOf(lists, lists), "json");
 });

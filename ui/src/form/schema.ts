@@ -80,15 +80,18 @@ export function choicesOf(schema: Schema): Choice[] | null {
 
 const labelOf = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
-export function kindOf(schema: Schema, root: Schema): FieldKind {
+/** Groups and lists within each other; a schema that contains itself has no end, and goes on as JSON. */
+export const DEPTH_MAX = 5;
+
+export function kindOf(schema: Schema, root: Schema, depth = 0): FieldKind {
   if (choicesOf(schema)) return "choice";
   switch (typeOf(schema)) {
     case "object":
-      return isObject(schema.properties) ? "object" : "json";
+      return isObject(schema.properties) && depth < DEPTH_MAX ? "object" : "json";
     case "array": {
       const items = resolve(schema.items, root);
       if (schema.uniqueItems === true && choicesOf(items)) return "choices";
-      return isObject(schema.items) && kindOf(items, root) !== "json" ? "array" : "json";
+      return isObject(schema.items) && depth < DEPTH_MAX && kindOf(items, root, depth + 1) !== "json" ? "array" : "json";
     }
     case "string":
       if (schema.format === "date") return "date";
@@ -116,23 +119,47 @@ export function titleOf(schema: Schema, name: string): string {
 }
 
 /** What a field begins with; undefined: nothing. */
-export function initialOf(schema: unknown, root: Schema, needed = true): unknown {
+export function initialOf(schema: unknown, root: Schema, needed = true, depth = 0): unknown {
   const own = resolve(schema, root);
+  const kind = kindOf(own, root, depth);
+  if (kind === "object" && !needed) return groupOf(own, beginOf(own, root, depth), root, depth);
   if ("default" in own) return structuredClone(own.default);
   if ("const" in own) return structuredClone(own.const);
-  const kind = kindOf(own, root);
-  if (kind === "object") {
-    const made: Record<string, unknown> = {};
-    for (const [name, member] of membersOf(own)) {
-      const value = initialOf(member, root, isRequired(own, name));
-      if (value !== undefined) made[name] = value;
-    }
-    return needed || Object.keys(made).length ? made : undefined;
-  }
+  if (kind === "object") return beginOf(own, root, depth);
   if (!needed) return undefined;
   if (kind === "boolean") return false;
   return kind === "array" || kind === "choices" ? [] : undefined;
 }
+
+/** What the fields of a group begin with. */
+export function beginOf(group: Schema, root: Schema, depth = 0): Record<string, unknown> {
+  if (isObject(group.default)) return structuredClone(group.default);
+  const made: Record<string, unknown> = {};
+  for (const [name, member] of membersOf(group)) {
+    const value = initialOf(member, root, isRequired(group, name), depth + 1);
+    if (value !== undefined) made[name] = value;
+  }
+  return made;
+}
+
+/**
+ * The value of an optional group whose fields have these values. While nobody has filled in anything, it is left out, so
+ * that none of its members are needed; unless it has defaults, and they are enough.
+ */
+export function groupOf(group: Schema, fields: Readonly<Record<string, unknown>>, root: Schema, depth = 0): unknown {
+  if (!isAsBegun(fields, beginOf(group, root, depth))) return fields;
+  const hasDefaults = isObject(group.default) || membersOf(group).some(([, member]) => initialOf(member, root, false, depth + 1) !== undefined);
+  if (hasDefaults && Object.keys(fields).length > 0 && findProblems(group, fields, root).size === 0) return fields;
+  return isObject(group.default) ? undefined : group.default;
+}
+
+/** Whether a field has nothing but what it began with, or is empty. */
+const isAsBegun = (value: unknown, begin: unknown): boolean =>
+  same(value, begin) ||
+  value === "" ||
+  (value === false && begin === undefined) ||
+  (Array.isArray(value) && value.length === 0) ||
+  (isObject(value) && Object.entries(value).every(([name, one]) => isAsBegun(one, isObject(begin) ? begin[name] : undefined)));
 
 const pointerOf = (path: Pointer, part: string | number): Pointer => `${path}/${part}`;
 

@@ -23,15 +23,21 @@ function nameOf(event: KeyboardEvent): string {
   return event.key;
 }
 
+const isChoice = (target: EventTarget | null): boolean => target instanceof HTMLInputElement && /^(checkbox|radio|range)$/.test(target.type);
+
+/** With these keys, boxes are ticked and sliders moved. */
+const OF_CHOICES = /^( |Arrow.*|Home|End|Page.*)$/;
+
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && !isChoice(target);
 }
 
 addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.altKey || event.isComposing) return;
   const name = nameOf(event);
-  // A button or a link that has the focus has the key.
-  if (name === "Enter" && event.target instanceof Element && event.target.closest("button, a, summary")) return;
+  // A button or a link that has the focus has the key; a form is sent with it, or left alone.
+  if (name === "Enter" && event.target instanceof Element && event.target.closest("button, a, summary, form, [role=form]")) return;
+  if (isChoice(event.target) && OF_CHOICES.test(event.key)) return;
   const typing = isTyping(event.target);
   const inDialog = document.querySelector("dialog[open]") !== null;
   const full = prefix ? `${prefix} ${name}` : name;

@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } from "react";
 import type { Approval } from "../../api/types.ts";
 import { Button, Icon, Json, Readable, StatusBadge, Time, toast } from "../../components/index.ts";
-import { findProblems, initialOf, type Problems, type Schema } from "../../form/schema.ts";
+import { findProblems, initialOf, same, type Problems, type Schema } from "../../form/schema.ts";
 import { FormOrJson } from "../../form/SchemaForm.tsx";
-import { useCommands } from "../../lib/commands.ts";
+import { useCommands, type Command } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
 import { given, whyNot, type Me } from "../../lib/me.ts";
 import { Link } from "../../lib/router.tsx";
@@ -15,13 +15,16 @@ import { About, Deadline, Follows, People } from "./Side.tsx";
 interface ApprovalViewProps {
   asked: Approval;
   me: Me | null;
-  /** Somebody has decided here, or it turned out to be decided. */
-  onChanged: (isDone: boolean) => void;
+  /** Somebody has decided here. */
+  onChanged: () => void;
 }
 
-/** One approval: what is asked, what follows, and the decision. */
+/** One approval: what is asked, what follows, and the decision. Another one has another `key`. */
 export function ApprovalView({ asked, me, onChanged }: ApprovalViewProps) {
   const [lit, setLit] = useState<Verdict | null>(null);
+  // Somebody who was asked here is told how it went on.
+  const asks = useRef(false);
+  asks.current ||= asked.status === "pending";
   return (
     <article className="approval" data-status={asked.status}>
       <div className="approval-main">
@@ -41,14 +44,14 @@ export function ApprovalView({ asked, me, onChanged }: ApprovalViewProps) {
         ) : (
           <p className="muted">Nothing was sent along with the question, or it is too large to show: the run has it.</p>
         )}
-        {asked.status === "pending" ? (
-          <Deciding key={asked.id} asked={asked} me={me} lit={lit} onLight={setLit} onChanged={onChanged} />
+        {asks.current ? (
+          <Deciding asked={asked} me={me} lit={lit} onLight={setLit} onChanged={onChanged} />
         ) : (
           <Decided asked={asked} />
         )}
       </div>
       <aside className="approval-side">
-        <Follows asked={asked} lit={lit} />
+        <Follows asked={asked} lit={asked.status === "pending" ? lit : null} />
         <People asked={asked} me={me} />
         <Deadline asked={asked} />
         <About asked={asked} />
@@ -101,7 +104,8 @@ interface DecidingProps extends ApprovalViewProps {
 
 function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
   const schema = asked.form as Schema | null;
-  const [data, setData] = useState<unknown>(() => (schema ? initialOf(schema, schema) : undefined));
+  const [initial] = useState<unknown>(() => (schema ? initialOf(schema, schema) : undefined));
+  const [data, setData] = useState(initial);
   const [comments, setComments] = useState("");
   const [armed, setArmed] = useState<Verdict | null>(null);
   const [tried, setTried] = useState(false);
@@ -115,9 +119,11 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
   const own = useMemo(() => (schema ? findProblems(schema, data, schema) : new Map<string, string>()), [schema, data]);
   const problems: Problems = tried ? new Map([...said, ...own]) : said;
   const obstacle = me && me.name ? whyNot(me, asked) : null;
+  // While a decision is on its way, its answer says more than what is heard from elsewhere.
+  const over = late?.approval ?? (asked.status === "pending" || sending ? null : asked);
 
   const send = async (decision: Verdict): Promise<void> => {
-    if (!me || sending) return;
+    if (!me || sending || over) return;
     setArmed(decision);
     if (!me.name) return setAsking(true);
     setTried(true);
@@ -130,7 +136,7 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
     if (outcome.kind === "done") {
       toast(`${decision === "approve" ? "Approved" : "Rejected"}: ${asked.title ?? asked.node_id}`, decision === "approve" ? "completed" : "failed");
       onLight(null);
-      onChanged(true);
+      onChanged();
     } else if (!isShown()) toast(`${asked.title ?? asked.node_id}: ${outcome.kind === "invalid" ? "the form has problems" : outcome.why}`, "failed");
     else if (outcome.kind === "late") setLate(outcome);
     else if (outcome.kind === "invalid") setSaid(outcome.problems);
@@ -147,31 +153,41 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
     setArmed(decision);
     box.current?.querySelector<HTMLElement>(`[data-decision="${decision}"]`)?.focus();
   };
-  useShortcuts([
+  const keys = [
     { keys: "a", label: "Approve: go to the button, Enter decides", run: () => arm("approve") },
     { keys: "r", label: "Reject: go to the button, Enter decides", run: () => arm("reject") },
     { keys: "c", label: "Write a comment", run: () => box.current?.querySelector<HTMLElement>(".comment-field")?.focus() },
     { keys: "Ctrl+ENTER", label: "Send the decision that is chosen", everywhere: true, run: () => void (armed && send(armed)) },
-  ]);
-  useCommands([
+  ];
+  useShortcuts(over ? [] : keys);
+  const commands: Command[] = [
     { label: "Approve", keys: "a", icon: "check", run: () => arm("approve") },
     { label: "Reject", keys: "r", icon: "close", run: () => arm("reject") },
-  ]);
+  ];
+  useCommands(over ? [] : commands);
 
-  if (late) {
+  if (over) {
+    const isOwn = over.decisions.some((one) => one.by === me?.name && one.comments === comments);
     return (
       <Decided
-        asked={late.approval}
+        asked={over}
         before={
           <>
-            <h3>Somebody was faster</h3>
-            <p>Your decision came second and did not count. Nothing is wrong, and nothing is left to do.</p>
-            {late.approval.status === "pending" && <p className="muted">{late.why}</p>}
-            {comments && (
+            {late ? (
+              <>
+                <h3>Somebody was faster</h3>
+                <p>Your decision came second and did not count. Nothing is wrong, and nothing is left to do.</p>
+                {over.status === "pending" && <p className="muted">{late.why}</p>}
+              </>
+            ) : (
+              !isOwn && <h3>This ended while you had it open</h3>
+            )}
+            {!isOwn && comments && (
               <p className="muted">
                 Your comment was not sent: <q>{comments}</q>
               </p>
             )}
+            {!isOwn && !same(data, initial) && <Json value={data} label="What you filled in was not sent" maxHeight={240} />}
           </>
         }
       />
@@ -186,7 +202,7 @@ function Deciding({ asked, me, lit, onLight, onChanged }: DecidingProps) {
     },
   });
   return (
-    <div className="deciding" ref={box}>
+    <div className="deciding" ref={box} role="form" aria-label="Decision">
       {schema && (
         <section>
           <FormOrJson schema={schema} value={data} onChange={setData} problems={problems} head={<h3>{typeof schema.title === "string" ? schema.title : "To fill in"}</h3>} />

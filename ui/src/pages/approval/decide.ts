@@ -1,15 +1,15 @@
 /** Decisions: sending one, and what came of it. */
 
 import { ApiError, post } from "../../api/client.ts";
-import type { Approval, Shape } from "../../api/types.ts";
+import type { Approval } from "../../api/types.ts";
 import { readProblems, type Pointer } from "../../form/schema.ts";
-import { shellWord } from "../../lib/format.ts";
+import { shellOption, shellWord } from "../../lib/format.ts";
 import type { Me } from "../../lib/me.ts";
 
 export type Verdict = "approve" | "reject";
 
 export type Outcome =
-  | { kind: "done"; next: string[]; isOver: boolean }
+  | { kind: "done" }
   /** Somebody else was first. */
   | { kind: "late"; approval: Approval; why: string }
   | { kind: "invalid"; problems: Map<Pointer, string> }
@@ -18,8 +18,8 @@ export type Outcome =
 export async function decide(id: string, decision: Verdict, me: Me, comments: string, data: unknown): Promise<Outcome> {
   const person = me.isGiven ? { decided_by: me.name, groups: me.groups } : {};
   try {
-    const done = await post<Shape<"Decided">>("/approvals/{id}/decide", { path: { id }, body: { decision, comments, data: data ?? null, ...person } });
-    return { kind: "done", next: done.next_nodes, isOver: done.status === "resumed" };
+    await post("/approvals/{id}/decide", { path: { id }, body: { decision, comments, data: data ?? null, ...person } });
+    return { kind: "done" };
   } catch (error) {
     if (!(error instanceof ApiError)) return { kind: "refused", why: "The server does not answer. Nothing was decided as far as this page knows: try again, the same decision counts once." };
     if (error.status === 409 && error.problem?.approval) return { kind: "late", approval: error.problem.approval, why: error.message };
@@ -32,7 +32,7 @@ export function commandFor(asked: Approval, decision: Verdict, me: Me | null, co
   const words = ["minuet", "approvals", decision, shellWord(asked.id)];
   if (me?.isGiven && me.name) words.push("--as", shellWord(me.name));
   if (me?.isGiven) for (const group of me.groups) words.push("--group", shellWord(group));
-  if (comments) words.push("--comment", shellWord(comments));
+  if (comments) words.push(shellOption("--comment", comments));
   if (data !== undefined && asked.form) words.push("-d", shellWord(JSON.stringify(data)));
   return words.join(" ");
 }

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
 import type { Approval, Page } from "../../api/types.ts";
 import { useQuery } from "../../api/useQuery.ts";
@@ -21,21 +21,30 @@ export default function ApprovalsPage() {
   const [chosen, setChosen] = useQueryParam("id");
   const status = show === "decided" ? "all" : "pending";
   const { data, error, reload } = useQuery(status, (signal) => get<Page<Approval>>("/approvals", { query: { status, limit: 200 }, signal }));
-  useFeed({
-    onEvents: (events) => events.some((one) => /^node\.(waiting|resumed|repaired)$|^run\.(failed|cancelled|retried|completed)$/.test(one.type)) && reload(),
-    onReset: reload,
-  });
   const all = data?.items ?? [];
   const mine = useMemo(() => all.filter((one) => isMine(me, one)), [data, me?.name, me?.groups.join()]);
-  const rows = show === "mine" ? mine : show === "decided" ? all.filter((one) => one.status !== "pending") : all;
+  const rowsOf = (list: string): Approval[] => (list === "mine" ? mine : list === "decided" ? all.filter((one) => one.status !== "pending") : all);
+  const rows = rowsOf(show);
   const at = rows.findIndex((one) => one.id === chosen);
-  const one = rows[at] ?? (isNarrow() ? null : (rows[0] ?? null));
-  const last = useRef(0);
-  if (at >= 0) last.current = at;
+  // The one that is open stays open when it leaves the list: others decide, and runs end.
+  const kept = useQuery(data && chosen && at < 0 ? chosen : null, (signal) => get<Approval>("/approvals/{id}", { path: { id: chosen }, signal }));
+  const last = useRef<{ at: number; one: Approval | null }>({ at: 0, one: null });
+  if (at >= 0) last.current = { at, one: rows[at]! };
+  const one = rows[at] ?? kept.data ?? (last.current.one?.id === chosen ? last.current.one : null);
+  const again = (): void => {
+    reload();
+    kept.reload();
+  };
+  useFeed({
+    onEvents: (events) => events.some((event) => /^node\.(waiting|resumed|repaired)$|^run\.(failed|cancelled|retried|completed)$/.test(event.type)) && again(),
+    onReset: again,
+  });
 
   const open = (id: string): void => (isNarrow() ? navigate(`/approvals/${encodeURIComponent(id)}`) : setChosen(id));
   const move = (step: number): void => {
-    const next = rows[Math.max(0, Math.min(rows.length - 1, (at < 0 ? 0 : at) + step))];
+    // In place of one that has left the list is the one that came after it.
+    const from = at >= 0 ? at : last.current.at - (step > 0 ? 1 : 0);
+    const next = rows[Math.max(0, Math.min(rows.length - 1, from + step))];
     if (next) setChosen(next.id);
   };
   useShortcuts([
@@ -43,10 +52,17 @@ export default function ApprovalsPage() {
     { keys: "k", label: "Approvals: previous", run: () => move(-1) },
     { keys: "Enter", label: "Approvals: open on a page of its own", run: () => one && navigate(`/approvals/${encodeURIComponent(one.id)}`) },
   ]);
-  // One that was decided leaves the list: the next one takes its place.
+  // The first one is opened, and after somebody's own decision the one that takes its place. Nothing else puts another
+  // approval under somebody's hands.
+  const [decided, setDecided] = useState("");
   useEffect(() => {
-    if (data && chosen && at < 0 && show !== "decided") setChosen(rows[Math.min(last.current, rows.length - 1)]?.id ?? "");
-  }, [data, chosen, at]);
+    if (!data || !me) return;
+    if (at >= 0) {
+      // It waits for more people: what they decide is not this person's decision.
+      if (chosen === decided && rows[at]!.decisions.some((made) => made.by === me.name)) setDecided("");
+    } else if (!chosen) setChosen(isNarrow() ? "" : (rows[0]?.id ?? ""));
+    else if (chosen === decided) setChosen(rows[Math.min(last.current.at, rows.length - 1)]?.id ?? "");
+  }, [data, me !== null, chosen, at, decided]);
 
   return (
     <div className="page">
@@ -57,6 +73,7 @@ export default function ApprovalsPage() {
           chosen={show}
           onChoose={(next) => {
             setShow(next);
+            if (!rowsOf(next).some((row) => row.id === chosen)) setChosen("");
           }}
           options={[
             { id: "mine", label: "For me", ...(data && status === "pending" ? { count: mine.length } : {}) },
@@ -66,15 +83,30 @@ export default function ApprovalsPage() {
         />
       </div>
       {data ? (
-        rows.length ? (
+        rows.length || (chosen && !isNarrow()) ? (
           <div className="inbox">
             <ul className="inbox-list" aria-label="Approvals">
               {rows.map((row) => (
                 <Row key={row.id} row={row} isChosen={row.id === one?.id} onOpen={() => open(row.id)} />
               ))}
+              {rows.length === 0 && <li className="muted page-pad">Nothing else waits here.</li>}
               {data.next && <li className="muted page-pad">There are more; these wait the longest.</li>}
             </ul>
-            <div className="inbox-one">{one && <ApprovalView key={one.id} asked={one} me={me} onChanged={reload} />}</div>
+            <div className="inbox-one">
+              {one ? (
+                <ApprovalView
+                  key={one.id}
+                  asked={one}
+                  me={me}
+                  onChanged={() => {
+                    setDecided(one.id);
+                    again();
+                  }}
+                />
+              ) : (
+                chosen && (kept.error ? <Failure error={kept.error} onRetry={kept.reload} /> : <Loading />)
+              )}
+            </div>
           </div>
         ) : (
           <Nothing show={show} others={all.length} onAll={() => setShow("all")} name={me?.name ?? ""} />

@@ -18,7 +18,6 @@ export interface CodeFieldHandle {
   edit: (edit: Edit) => void;
   /** Show a place and put the cursor there. */
   show: (line: number, column?: number) => void;
-  focus: () => void;
 }
 
 interface CodeFieldProps {
@@ -98,7 +97,6 @@ export function CodeField({ text, onChange, language, marks, known, label, onCur
       reveal(line);
       onCursor?.(at);
     },
-    focus: () => field.current!.focus(),
   }));
 
   const suggest = (isAsked: boolean): void => {

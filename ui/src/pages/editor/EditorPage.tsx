@@ -8,7 +8,8 @@ import { addNode, connect, freeId, isJson } from "../../document/edits.ts";
 import { outline, writtenNodes } from "../../document/outline.ts";
 import { useCommands } from "../../lib/commands.ts";
 import { useShortcuts } from "../../lib/keys.ts";
-import { Link, navigate, useQueryParam } from "../../lib/router.tsx";
+import { Link, useQueryParam } from "../../lib/router.tsx";
+import { useIsShown } from "../../lib/shown.ts";
 import { inOrder, toYaml } from "../../lib/yaml.ts";
 import { CodeField, lineOf, type CodeFieldHandle, type Mark } from "./CodeField.tsx";
 import { keepDraft, readDraft, shownGraph } from "./draft.ts";
@@ -31,16 +32,15 @@ nodes:
 /** Write a workflow: the text is the truth, the graph beside it follows it. */
 export default function EditorPage() {
   const [workflow] = useQueryParam("workflow");
-  // What was opened first: saving gives a new text a name, but does not load it again.
-  const opened = useRef(workflow);
-  const saved = useRef("");
-  if (workflow !== opened.current && workflow !== saved.current) opened.current = workflow;
-  const name = opened.current;
-  const { data, error, reload } = useQuery(name ? `workflow ${name}` : null, (signal) => get<Workflow>("/workflows/{name}", { path: { name }, signal }));
+  // What was opened, and its name now: deploying gives a text a name, but does not load it again.
+  const opened = useRef({ name: workflow, now: workflow, count: 0 });
+  if (workflow !== opened.current.now) opened.current = { name: workflow, now: workflow, count: opened.current.count + 1 };
+  const { name, count } = opened.current;
+  const { data, error, reload } = useQuery(name ? `workflow ${count} ${name}` : null, (signal) => get<Workflow>("/workflows/{name}", { path: { name }, signal }));
   const base = useMemo(() => (name ? (data ? textOf(data) : null) : NEW), [name, data]);
   if (error) return <Failure error={error} onRetry={reload} />;
   if (base === null) return <Loading what="the workflow" />;
-  return <Editor key={name} name={name} base={base} version={data?.version ?? null} onSaved={(one) => (saved.current = one)} />;
+  return <Editor key={count} name={name} base={base} version={data?.version ?? null} onNamed={(now) => (opened.current.now = now)} />;
 }
 
 /** The text as it was deployed; of a document that was deployed as data, one that is made of it. */
@@ -50,14 +50,18 @@ interface EditorProps {
   name: string;
   base: string;
   version: number | null;
-  onSaved: (name: string) => void;
+  /** It is deployed with a name, which the address will have. */
+  onNamed: (name: string) => void;
 }
 
-function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
+function Editor({ name: first, base: given, version: opened, onNamed }: EditorProps) {
+  const [name, setName] = useState(first);
   const [base, setBase] = useState(given);
+  const [isKept, setIsKept] = useState(true);
   const [draft, setDraft] = useState(() => readDraft(name));
   const [text, setText] = useState(draft?.text ?? given);
   const [version, setVersion] = useState(opened);
+  const [, setWorkflow] = useQueryParam("workflow");
   const [node, setNode] = useQueryParam("node");
   const [runId, setRunId] = useQueryParam("run");
   const [chosen, setChosen] = useState(node);
@@ -70,12 +74,11 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
   const known = useKnown();
   const checked = useChecked(text, hurry);
   const test = useTestRun(runId);
+  const isShown = useIsShown();
 
   // The draft is kept a moment after the last change, and when the page goes away.
   useEffect(() => {
-    const keep = (): void => {
-      keepDraft(name, { text, at: Date.now(), base });
-    };
+    const keep = (): void => setIsKept(keepDraft(name, { text, at: Date.now(), base }));
     const timer = setTimeout(keep, 300);
     addEventListener("pagehide", keep);
     return () => {
@@ -204,6 +207,12 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
           <Button kind="plain" icon="close" aria-label="Keep the draft" onClick={() => setDraft(null)} />
         </div>
       )}
+      {!isKept && (
+        <div className="banner" role="alert">
+          <Icon name="dlq" />
+          <span className="grow">This browser has no room for your draft: deploy it, or copy its text, before you leave this page.</span>
+        </div>
+      )}
       <SplitPane
         name="editor"
         width={620}
@@ -246,8 +255,12 @@ function Editor({ name, base: given, version: opened, onSaved }: EditorProps) {
             setDraft(null);
             setVersion(workflow.version);
             keepDraft(name, { text, at: Date.now(), base: text });
-            onSaved(workflow.name);
-            if (!name) navigate(`/editor?workflow=${encodeURIComponent(workflow.name)}`, { replace: true });
+            // What is typed from now on is a draft of what was deployed.
+            setName(workflow.name);
+            if (isShown()) {
+              onNamed(workflow.name);
+              setWorkflow(workflow.name);
+            }
             const label = `${workflow.name} v${workflow.version}`;
             toast(workflow.is_new ? `${label} is deployed` : workflow.source_changed ? `${label} has this document already; its text is replaced` : `${label} has this document already`);
           }}

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { LogLine } from "../../api/types.ts";
 import { CopyButton, Rows } from "../../components/index.ts";
 import { showCount } from "../../lib/format.ts";
@@ -15,6 +15,9 @@ const KEPT = 20_000;
 export function Logs({ model, name, isRunning }: { model: RunModel; name: string; isRunning: boolean }) {
   const [level, setLevel] = useState("");
   const lines = useLines(model.id, name, model.history.run.generation);
+  // Its last words may come after its end.
+  const followed = useRef("");
+  if (isRunning) followed.current = name;
   if (lines.length === 0) return null;
   const levels = [...new Set(lines.map((line) => line.level))];
   const shown = level ? lines.filter((line) => line.level === level) : lines;
@@ -37,10 +40,11 @@ export function Logs({ model, name, isRunning }: { model: RunModel; name: string
     >
       <div className="logs" style={{ height: Math.min(SHOWN, shown.length) * ROW + 8 }}>
         <Rows
+          key={`${name} ${level}`}
           rows={shown}
           height={ROW}
           label="Logs"
-          follow={isRunning ? shown.length - 1 : null}
+          tail={followed.current === name}
           row={(line, top) => (
             <div key={top} className="log-line" style={{ top }} data-level={line.level} title={textOf(line)}>
               <span className="muted">{line.at.slice(11, 23)}</span> {line.text}

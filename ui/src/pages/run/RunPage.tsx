@@ -100,24 +100,22 @@ export default function RunPage({ params }: PageProps) {
   );
 }
 
-/** Move over the events. The address follows when the movement rests, and moves the page when somebody changes it. */
+/**
+ * Move over the events. The address follows when the movement rests, and moves the page when somebody changes it. If it
+ * has no number of an event, the newest is shown.
+ */
 function useMoment(model: RunModel, ready: boolean): (next: number | null) => void {
   const [at, setAt] = useQueryParam("at");
-  const written = useRef<string | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
-    if (ready && at !== written.current) model.show(at ? Number(at) : null);
-    written.current = null;
+    if (ready) model.show(/^[1-9]\d{0,14}$/.test(at) ? Number(at) : null);
   }, [ready, model, at]);
   useEffect(() => () => clearTimeout(timer.current), []);
   return useCallback(
     (next: number | null) => {
       model.show(next);
       clearTimeout(timer.current);
-      timer.current = setTimeout(() => {
-        written.current = model.at === null ? "" : String(model.at);
-        setAt(written.current);
-      }, ADDRESS_PAUSE);
+      timer.current = setTimeout(() => setAt(String(model.at ?? "")), ADDRESS_PAUSE);
     },
     [model, setAt],
   );
