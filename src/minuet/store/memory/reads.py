@@ -80,11 +80,14 @@ class MemoryReads(MemoryRows):
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         row = await self.read_run(tenant, run)
-        if row is None:
-            return None
+        return None if row is None else self._snapshot(row)
+
+    def _snapshot(self, row: Run) -> Snapshot:
+        """Everything that is held of a run beside its row."""
+        run = row.run
         return Snapshot(
             run=row,
-            tokens=tuple(await self.read_tokens(tenant, run)),
+            tokens=tuple(copy.copy(t) for _, t in sorted(self._tokens.of("run", run).items())),
             joins=tuple(copy.copy(row) for _, row in sorted(self._joins.of("run", run).items())),
             arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals.of("run", run))),
             events=tuple(self._events[run]),
