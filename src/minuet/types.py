@@ -24,9 +24,6 @@ Json: TypeAlias = Any
 #: arrival) that encloses the node, outermost first.
 Scope: TypeAlias = tuple[int, ...]
 
-#: One node of one run in one scope; the scope is encoded (`kernel.scope.encode`).
-Instance: TypeAlias = tuple[str, str, str]
-
 #: A path into a document: keys and list positions from its root.
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -46,9 +46,9 @@ def _shown(filename: str) -> str:
         return filename
 
 
-def refuse(code: str, message: str, hint: str, place: Position | None = None) -> NoReturn:
+def refuse(code: str, message: str, hint: str) -> NoReturn:
     """Raise DocumentError with one problem, at the line that is being executed."""
-    place = place or caller()
+    place = caller()
     found = Diagnostic(
         code=code,
         message=message,

@@ -70,12 +70,11 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def paint(status: str, *, width: int = 0) -> str:
+def paint(status: str) -> str:
     """A status, in its colour on a terminal."""
-    text = status.ljust(width)
     if status in _COLOURS and wants_colour(sys.stdout):
-        return f"\x1b[{_COLOURS[status]}m{text}\x1b[0m"
-    return text
+        return f"\x1b[{_COLOURS[status]}m{status}\x1b[0m"
+    return status
 
 
 def print_table(

@@ -29,17 +29,19 @@ _TABLES = (
     *("_named", "_versions", "_cells"),
 )
 
+#: The store's clock at the beginning of virtual time.
+START_MS = 1_700_000_000_000
+
 
 class StoreClock:
     """The store's clock: virtual time and an offset that jumps."""
 
-    def __init__(self, seconds: Any, start_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, seconds: Any) -> None:
         self._seconds = seconds
-        self._start_ms = start_ms
         self.offset_ms = 0
 
     def now_ms(self) -> int:
-        return self._start_ms + self.offset_ms + int(self._seconds() * 1000)
+        return START_MS + self.offset_ms + int(self._seconds() * 1000)
 
 
 class ShownWorkflows(MemoryWorkflows):
