@@ -11,7 +11,7 @@ from minuet.plan.placement import Offer, base_queue, read_placement, unmet
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
 from minuet.store.base import Store
-from minuet.types import TYPE_QUEUE, RunStatus
+from minuet.types import BEGUN, TYPE_QUEUE
 
 if TYPE_CHECKING:
     from minuet.app.workers import WorkerView
@@ -22,9 +22,6 @@ PAGE = 200
 
 #: Workers that are named when none of them serves a queue.
 NAMED_MAX = 3
-
-#: In which something can be held: handlers of a paused run may finish.
-_HELD: tuple[RunStatus, ...] = ("RUNNING", "PAUSED", "COMPENSATING")
 
 
 class LeaseView(msgspec.Struct, frozen=True):
@@ -60,7 +57,8 @@ async def find_leases(
     found: list[LeaseView] = []
     looked_at, before = 0, None
     while True:
-        page = await store.list_runs(tenant, statuses=_HELD, before=before, limit=PAGE)
+        # Handlers of a paused run may finish.
+        page = await store.list_runs(tenant, statuses=BEGUN, before=before, limit=PAGE)
         for run in page:
             if looked_at == LOOKED_AT_MAX or len(found) >= limit:
                 return Leases(tuple(found[:limit]), looked_at, False)

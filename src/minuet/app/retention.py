@@ -43,7 +43,7 @@ from minuet.store.base import Store
 from minuet.store.blob import PLACE_START, STUB_START
 from minuet.store.outside import KeepsOutside
 from minuet.store.records import BlobEntry, Forgotten, Run
-from minuet.types import OPEN, TERMINAL, RunStatus
+from minuet.types import ENDED, OPEN, TERMINAL, RunStatus
 
 #: How long a plan that no run names is kept, and the least that can be asked for: longer than a
 #: process takes from storing a plan to creating a run with it.
@@ -57,8 +57,6 @@ STEP = 100
 #: Blobs listed at once, and blobs deleted in one step.
 BLOBS = 20_000
 BLOB_STEP = 500
-
-_OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 
 #: How the bytes of a plan begin (`plan.digest`).
 _PLAN_START = b'{"format":'
@@ -165,7 +163,7 @@ class Retention:
         deleted = Deleted()
         for tenant in [self._tenant] if tenants is None else tenants:
             named = await find_ancestors(self._store, tenant)
-            async for page in list_pages(self._store, tenant, _OVER):
+            async for page in list_pages(self._store, tenant, ENDED):
                 doomed = []
                 for run in page:
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:

@@ -27,10 +27,10 @@ from minuet.kernel.fold import NumberedEvent, State
 from minuet.kernel.program import Program
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
-from minuet.nodes.io.agent import ASKING, RESULT_LENGTH_MAX, Reply
+from minuet.nodes.io.agent import ASKING, Reply
 from minuet.nodes.io.client import Client, Request
 from minuet.nodes.io.incoming import Answer
-from minuet.nodes.io.prompting import cut
+from minuet.nodes.io.prompting import RESULT_LENGTH_MAX, cut
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
 from minuet.simulation.loop import Process, current_process
