@@ -37,6 +37,7 @@ from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
 from minuet.app.options import Seconds, duration_ms
 from minuet.bridge.logs import remove_logs
+from minuet.bridge.pages import read_runs, read_versions, run_pages
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
@@ -92,27 +93,13 @@ async def delete_runs(store: Store, tenant: str, runs: Sequence[Run], now_ms: in
 async def find_ancestors(store: Store, tenant: str) -> set[str]:
     """The runs above open runs, over all levels."""
     found: set[str] = set()
-    async for page in list_pages(store, tenant, OPEN):
-        for run in page:
-            above = run.parent
-            while above is not None and above not in found:
-                found.add(above)
-                parent = await store.read_run(tenant, above)
-                above = None if parent is None else parent.parent
+    async for run in read_runs(store, tenant, OPEN, page=PAGE):
+        above = run.parent
+        while above is not None and above not in found:
+            found.add(above)
+            parent = await store.read_run(tenant, above)
+            above = None if parent is None else parent.parent
     return found
-
-
-async def list_pages(
-    store: Store, tenant: str, statuses: tuple[RunStatus, ...]
-) -> AsyncIterator[list[Run]]:
-    """All runs with these statuses, the newest first."""
-    before = None
-    while True:
-        page = await store.list_runs(tenant, statuses=statuses, before=before, limit=PAGE)
-        yield page
-        if len(page) < PAGE:
-            return
-        before = page[-1].run
 
 
 class Retention:
@@ -163,7 +150,7 @@ class Retention:
         deleted = Deleted()
         for tenant in [self._tenant] if tenants is None else tenants:
             named = await find_ancestors(self._store, tenant)
-            async for page in list_pages(self._store, tenant, ENDED):
+            async for page in run_pages(self._store, tenant, ENDED, page=PAGE):
                 doomed = []
                 for run in page:
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
@@ -278,14 +265,9 @@ class Retention:
 
     async def _deployed(self, tenant: str) -> set[str]:
         """The plans, documents and texts of deployed versions."""
-        found: set[str] = set()
-        after = ("", 0)
-        while True:
-            page = await self._store.list_versions(tenant, after=after, limit=PAGE)
-            found.update(ref for version in page for ref in version.blobs)
-            if len(page) < PAGE:
-                return found
-            after = (page[-1].name, page[-1].version)
+        return {
+            ref async for version in read_versions(self._store, tenant) for ref in version.blobs
+        }
 
     async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
         """All blobs that the plans of a tenant name, except for plans that are to be deleted; and
