@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     # Python has defaults of type variables from 3.13 on, and type checkers know them always.
@@ -24,9 +24,6 @@ Json: TypeAlias = Any
 #: arrival) that encloses the node, outermost first.
 Scope: TypeAlias = tuple[int, ...]
 
-#: One node of one run in one scope; the scope is encoded (`kernel.scope.encode`).
-Instance: TypeAlias = tuple[str, str, str]
-
 #: A path into a document: keys and list positions from its root.
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -40,15 +37,22 @@ RunStatus: TypeAlias = Literal[
     "CANCELLED",  #: over: by request, deadline or limit
 ]
 
-#: The statuses in which a run is not over.
+STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
+
+#: The statuses in which a run is not over; those of them in which it has begun.
 OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING")
+BEGUN = OPEN[1:]
 
 #: The statuses in which a run is over: its counter is 0 and nothing but a retry changes it.
-TERMINAL: frozenset[str] = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+ENDED: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
+TERMINAL: frozenset[str] = frozenset(ENDED)
 
 #: The statuses in which a run cannot be cancelled, patched or sent a signal: what the workflow does
 #: is over. It may still be undone.
 CLOSED: frozenset[str] = TERMINAL | {"COMPENSATING"}
+
+#: What has become of a dead letter.
+LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 
 #: Begins the queue of a node type that a user registered. The queue follows from the name alone,
 #: because a document is also compiled where the type is not registered.

@@ -64,7 +64,7 @@ NOUNS: list[tuple[type[Any], type[Any], set[str]]] = [
     (
         Runs,
         RemoteRuns,
-        {"start", "start_many", "handle", "wait", "find", "list_open", "task_events"},
+        {"start", "start_many", "handle", "wait", "find", "list_open", "task_events", "watch"},
     ),
     (Workflows, RemoteWorkflows, {"encode_input", "find_tagged"}),
     (Approvals, RemoteApprovals, {"approve", "reject"}),

@@ -10,6 +10,7 @@ import msgspec
 
 from minuet.app import stalls
 from minuet.app.stalls import StallWatch
+from minuet.bridge.pages import read_cells
 from minuet.bridge.stalls import Stall
 from minuet.bridge.stalls import find_stall as find_right_stall
 from minuet.store.base import Store
@@ -18,7 +19,7 @@ from minuet.store.logged import LoggedStore
 from minuet.store.records import Cell, CellChange, EventRecord, Run
 from minuet.store.rules.transition import Transition
 from minuet.webhooks import notifier, outbox
-from minuet.webhooks.outbox import OUT, Queued, list_cells, read_queued
+from minuet.webhooks.outbox import OUT, Queued, read_queued
 from minuet.webhooks.receivers import Receiver
 from minuet.webhooks.sending import NotAccepted
 
@@ -63,7 +64,7 @@ def runs_do_not_wait_for_themselves() -> Any:
     ) -> list[tuple[Cell, Queued]]:
         found = [
             (cell, read_queued(cell.data))
-            async for cell in list_cells(self._store, f"{OUT}{receiver.name}/")
+            async for cell in read_cells(self._store, f"{OUT}{receiver.name}/")
         ]
         return [(cell, queued) for cell, queued in found if queued.due_ms <= now_ms][:limit]
 

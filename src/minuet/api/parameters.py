@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query
 
 from minuet.app.filters import make_query
+from minuet.types import RunStatus
 
 RunId = Annotated[
     str, Path(description="Id of a run.", examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436"])
@@ -25,8 +26,6 @@ IfMatch = Annotated[
     ),
 ]
 
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
-
 
 async def _run_query(
     q: Annotated[
@@ -38,7 +37,7 @@ async def _run_query(
             examples=["status:failed workflow:order age<1h acme"],
         ),
     ] = "",
-    status: Annotated[list[Status], Query(description="Only these; repeatable.")] = [],  # noqa: B006
+    status: Annotated[list[RunStatus], Query(description="Only these; repeatable.")] = [],  # noqa: B006
     workflow: Annotated[str | None, Query(description="Only runs of this workflow.")] = None,
     tag: Annotated[
         str | None,

@@ -13,6 +13,9 @@ from minuet.app.roles import Role
 #: A document as data, or as text in YAML or JSON.
 AnyDocument = dict[str, Any] | str
 
+#: How a line was written: logged, or printed.
+Level = Literal["debug", "info", "warning", "error", "critical", "stdout", "stderr"]
+
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all bodies."""
@@ -345,7 +348,7 @@ class TaskLine(Body, frozen=True):
 
     task: str
     text: str
-    level: Literal["debug", "info", "warning", "error", "critical", "stdout", "stderr"] = "info"
+    level: Level = "info"
 
 
 class Exchange(Body, frozen=True):

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 
@@ -19,7 +19,6 @@ from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.values import encode_value
 from minuet.errors import OutputError
 from minuet.model import Document, DocumentSource
-from minuet.types import RunStatus
 
 #: Characters of names: idempotency keys, tenants, queues, workers, executors, workflows, nodes.
 NAME_LENGTH_MAX = 255
@@ -53,8 +52,6 @@ SECONDS_MAX = 1_000_000_000
 
 #: Largest number of an event.
 SEQ_MAX = 2**31 - 1
-
-STATUSES: tuple[str, ...] = get_args(RunStatus)
 
 
 class InvalidArgument(Exception):

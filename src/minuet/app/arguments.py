@@ -25,7 +25,6 @@ from minuet.app.argument_rules import (
     REASON_LENGTH_MAX,
     SEQ_MAX,
     START_MAX,
-    STATUSES,
     InvalidArgument,
     Rule,
     any_text,
@@ -52,6 +51,7 @@ from minuet.errors import ConfigError, InputError, MinuetError
 from minuet.plan.plan import Plan, Retry
 from minuet.store.records import LEASE_MS_MAX, RESERVED_SIGNAL, Run
 from minuet.telemetry.observer import Observer, Tracer
+from minuet.types import STATUSES
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -8,6 +8,7 @@ from typing import Any, Unpack, overload
 from minuet.app.app import App
 from minuet.app.compiling import AnyDocument
 from minuet.app.options import OptionArguments, Seconds
+from minuet.app.portal import refuse_loop
 from minuet.app.results import RunResult
 from minuet.model import DocumentSource
 from minuet.store.base import Store
@@ -110,13 +111,5 @@ def run(
     **options: Unpack[OptionArguments],
 ) -> RunResult:
     """As `arun`, for programs that do not use asyncio."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        # Not here: what is raised by the run would have this error as its context.
-        pass
-    else:
-        raise RuntimeError(
-            "minuet.run(…) blocks, and an event loop is running here: use await minuet.arun(…)"
-        )
+    refuse_loop("minuet.run(…)", "await minuet.arun(…)")
     return asyncio.run(arun(workflow, input, store=store, timeout=timeout, **options))

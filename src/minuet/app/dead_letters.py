@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -35,12 +35,10 @@ from minuet.plan.plan import author_of
 from minuet.scopes import decode
 from minuet.store.changes import Repair, RepairAction
 from minuet.store.records import DeadLetter
-from minuet.types import TERMINAL, UNDO, Json, Scope
+from minuet.types import TERMINAL, UNDO, Json, LetterStatus, Scope
 
 #: Dead letters read at once.
 PAGE = 1_000
-
-LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 
 
 class DeadLetterView(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 from minuet.app.argument_rules import is_storable
 from minuet.app.arguments import checked
 from minuet.app.move.parcel import moved_to
+from minuet.bridge.pages import read_runs, read_versions
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.repairs import Repaired, compare
@@ -32,9 +33,6 @@ from minuet.store.families import child_id
 from minuet.store.large import read_content
 from minuet.store.records import Snapshot
 from minuet.types import TERMINAL, RunStatus
-
-#: Runs examined in one page.
-PAGE = 200
 
 #: Events read for each run that is asked for, on average.
 EVENTS_EACH = 1_000
@@ -93,17 +91,9 @@ class Doctor:
         self, *, statuses: tuple[RunStatus, ...] = ()
     ) -> AsyncIterator[tuple[str, list[Finding]]]:
         """Each run's id and what is wrong with it, the newest first."""
-        before: str | None = None
-        while True:
-            page = await self._store.list_runs(
-                self._tenant, statuses=statuses, before=before, limit=PAGE
-            )
-            for run in page:
-                # A badly damaged row is listed, but cannot be examined.
-                yield run.run, await self.examine_run(run.run) or check_row(run)
-            if len(page) < PAGE:
-                return
-            before = page[-1].run
+        async for run in read_runs(self._store, self._tenant, statuses):
+            # A badly damaged row is listed, but cannot be examined.
+            yield run.run, await self.examine_run(run.run) or check_row(run)
 
     @checked
     async def check(self, *, before: str | None = None, limit: int = 100) -> Checkup:
@@ -148,23 +138,17 @@ class Doctor:
 
     async def examine_workflows(self) -> AsyncIterator[Finding]:
         """What is wrong with deployed workflows: blobs that are missing or damaged."""
-        after = ("", 0)
-        while True:
-            page = await self._store.list_versions(self._tenant, after=after, limit=PAGE)
-            for version in page:
-                for what in ("plan", "document", "source"):
-                    ref: str = getattr(version, what)
-                    if not ref:
-                        continue
-                    data = await self._store.get_blob(ref, tenant=self._tenant)
-                    if data is None or blob_ref(data) != ref:
-                        state = "missing" if data is None else "damaged"
-                        message = f"its {what} is {state} ({ref}): deploy the same document again"
-                        name = f"{version.name}@{version.version}"
-                        yield Finding("", what, message, workflow=name)
-            if len(page) < PAGE:
-                return
-            after = (page[-1].name, page[-1].version)
+        async for version in read_versions(self._store, self._tenant):
+            for what in ("plan", "document", "source"):
+                ref: str = getattr(version, what)
+                if not ref:
+                    continue
+                data = await self._store.get_blob(ref, tenant=self._tenant)
+                if data is None or blob_ref(data) != ref:
+                    state = "missing" if data is None else "damaged"
+                    message = f"its {what} is {state} ({ref}): deploy the same document again"
+                    name = f"{version.name}@{version.version}"
+                    yield Finding("", what, message, workflow=name)
 
     async def _read(self, run_id: str) -> Snapshot | None:
         if not is_storable(run_id):

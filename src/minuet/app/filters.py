@@ -20,7 +20,7 @@ import msgspec
 
 from minuet.errors import InputError
 from minuet.store.records import Run
-from minuet.types import OPEN, TERMINAL, RunStatus
+from minuet.types import ENDED, OPEN, STATUSES, TERMINAL, RunStatus
 
 #: Longest filter.
 LENGTH_MAX = 2_000
@@ -30,8 +30,6 @@ MOMENT_MAX = 253_000_000_000_000
 
 #: Milliseconds of the units of durations.
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-STATUSES: tuple[RunStatus, ...] = (*OPEN, "COMPLETED", "FAILED", "CANCELLED")
 
 #: What `is:` can ask.
 KINDS = ("open", "over", "child", "stalled")
@@ -341,7 +339,7 @@ def _allows(term: Term, status: RunStatus) -> bool:
 
 
 def _group(name: str) -> set[RunStatus]:
-    return set(OPEN) if name == "open" else {one for one in STATUSES if one in TERMINAL}
+    return set(OPEN if name == "open" else ENDED)
 
 
 def _fits(term: Term, run: Run) -> bool:

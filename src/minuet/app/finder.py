@@ -14,7 +14,7 @@ from minuet.store.base import Store
 # The facade returns these: callers need the type.
 from minuet.store.records import Run as Run
 from minuet.store.records import RunCounts as RunCounts
-from minuet.types import RunStatus
+from minuet.types import BEGUN, RunStatus
 
 #: Matching runs that are listed when a text is ambiguous.
 MATCHES_MAX = 10
@@ -93,10 +93,9 @@ class Finder:
     async def list_open(self) -> RunList:
         """All runs that are RUNNING, PAUSED or COMPENSATING, the oldest first."""
         found: list[Run] = []
-        statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED", "COMPENSATING")
         before = None
         while True:
-            page = await self.list(statuses=statuses, before=before, limit=PAGE)
+            page = await self.list(statuses=BEGUN, before=before, limit=PAGE)
             found += page
             if len(page) < PAGE:
                 return found[::-1]

@@ -19,6 +19,7 @@ import msgspec
 
 from minuet.app.arguments import checked
 from minuet.app.roles import ROLES, Role
+from minuet.bridge.pages import read_cell, read_cells
 from minuet.clock import Clock
 from minuet.errors import InputError, KeyNotFoundError, StoreUnavailableError
 from minuet.ids import Ids
@@ -36,9 +37,6 @@ PREFIX = "mnt_"
 
 #: When a key was last used is written at most this often.
 USED_MS = 10 * 60_000
-
-#: Keys that are read at once.
-PAGE = 500
 
 #: A key whose cell changes while it is being changed is read again.
 ATTEMPTS = 100
@@ -128,17 +126,12 @@ class KeyCells:
         """Its cell."""
         if _ID.fullmatch(id) is None:
             return None
-        name = f"{FOLDER}{id}"
-        cells = await self._store.list_cells(name, limit=1)
-        return cells[0] if cells and cells[0].name == name else None
+        return await read_cell(self._store, f"{FOLDER}{id}")
 
     async def all(self) -> AsyncIterator[StoredKey]:
         """Every key."""
-        after = ""
-        while page := await self._store.list_cells(FOLDER, after=after, limit=PAGE):
-            for cell in page:
-                yield _decode(cell.data)
-            after = page[-1].name
+        async for cell in read_cells(self._store, FOLDER):
+            yield _decode(cell.data)
 
     async def has_valid(self) -> bool:
         """Whether some key opens something."""

@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from minuet.bridge.pages import read_runs
 from minuet.plan.placement import Offer, base_queue, read_placement, unmet
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
 from minuet.store.base import Store
-from minuet.types import TYPE_QUEUE, RunStatus
+from minuet.types import BEGUN, TYPE_QUEUE
 
 if TYPE_CHECKING:
     from minuet.app.workers import WorkerView
 
-#: Open runs that are looked at for leases, the newest, and runs read at once.
+#: Open runs that are looked at for leases, the newest.
 LOOKED_AT_MAX = 1_000
-PAGE = 200
 
 #: Workers that are named when none of them serves a queue.
 NAMED_MAX = 3
-
-#: In which something can be held: handlers of a paused run may finish.
-_HELD: tuple[RunStatus, ...] = ("RUNNING", "PAUSED", "COMPENSATING")
 
 
 class LeaseView(msgspec.Struct, frozen=True):
@@ -58,34 +55,31 @@ async def find_leases(
 ) -> Leases:
     """What workers hold, by their sessions; with `session`, what this one holds."""
     found: list[LeaseView] = []
-    looked_at, before = 0, None
-    while True:
-        page = await store.list_runs(tenant, statuses=_HELD, before=before, limit=PAGE)
-        for run in page:
-            if looked_at == LOOKED_AT_MAX or len(found) >= limit:
-                return Leases(tuple(found[:limit]), looked_at, False)
-            looked_at += 1
-            for token in await store.read_tokens(tenant, run.run):
-                if token.state != "leased" or session not in (None, token.session):
-                    continue
-                worker = workers.get(token.session)
-                found.append(
-                    LeaseView(
-                        run.run,
-                        run.workflow,
-                        author_of(token.node),
-                        decode(token.scope),
-                        base_queue(token.queue),
-                        token.attempt,
-                        None if worker is None else worker.id,
-                        None if worker is None else worker.name,
-                        token.taken_ms,
-                        token.due_ms,
-                    )
+    looked_at = 0
+    # Handlers of a paused run may finish.
+    async for run in read_runs(store, tenant, BEGUN):
+        if looked_at == LOOKED_AT_MAX or len(found) >= limit:
+            return Leases(tuple(found[:limit]), looked_at, False)
+        looked_at += 1
+        for token in await store.read_tokens(tenant, run.run):
+            if token.state != "leased" or session not in (None, token.session):
+                continue
+            worker = workers.get(token.session)
+            found.append(
+                LeaseView(
+                    run.run,
+                    run.workflow,
+                    author_of(token.node),
+                    decode(token.scope),
+                    base_queue(token.queue),
+                    token.attempt,
+                    None if worker is None else worker.id,
+                    None if worker is None else worker.name,
+                    token.taken_ms,
+                    token.due_ms,
                 )
-        if len(page) < PAGE:
-            return Leases(tuple(found[:limit]), looked_at, len(found) <= limit)
-        before = page[-1].run
+            )
+    return Leases(tuple(found[:limit]), looked_at, len(found) <= limit)
 
 
 def why_nobody(queue: str, workers: Sequence[WorkerView]) -> str:

@@ -20,6 +20,16 @@ T = TypeVar("T")
 _END = object()
 
 
+def refuse_loop(what: str, instead: str) -> None:
+    """Refuse what blocks its thread where an event loop runs: nothing else would."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # What the caller does next would have this error as its context.
+        return
+    raise RuntimeError(f"{what} blocks, and an event loop is running here: use {instead}")
+
+
 class Portal:
     """The way into an event loop in a thread of its own."""
 
@@ -131,15 +141,7 @@ class Portal:
         return self._loop
 
     def _refuse_loop(self) -> None:
-        """A call blocks its thread: where an event loop runs, nothing else would."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        raise RuntimeError(
-            f"a {self._name} blocks, and an event loop is running here: use "
-            f"minuet.{self._instead} and await it"
-        )
+        refuse_loop(f"a {self._name}", f"minuet.{self._instead} and await it")
 
     def _refuse_fork(self) -> None:
         # Before the lock is taken: a thread of the other process may have held it at the fork.

@@ -22,6 +22,7 @@ from minuet.app.workers import Workers, WorkerView
 from minuet.bridge.beginning import first_events
 from minuet.bridge.history import LEVELS_MAX as LEVELS_MAX
 from minuet.bridge.history import HistoryReader, scope_of
+from minuet.bridge.pages import read_runs
 from minuet.bridge.recording import Recorder, Recording
 from minuet.bridge.stalls import STALLING, Stall, find_stall
 from minuet.errors import InputError, RunNotFoundError
@@ -233,19 +234,12 @@ class Questions(Finder):
         now_ms = self._behind.engine.clock.now_ms()
         stall_ms = to_ms(self._behind.engine.options.stall_seconds)
         found: list[Stall] = []
-        before: str | None = None
-        while True:
-            page = await self._store.list_runs(
-                self._tenant, statuses=STALLING, before=before, limit=PAGE
-            )
-            for run in page:
-                stall = await find_stall(self._store, run, now_ms, stall_ms)
-                found += [stall] if stall is not None else []
-                if len(found) == limit:
-                    return found
-            if len(page) < PAGE:
-                return found
-            before = page[-1].run
+        async for run in read_runs(self._store, self._tenant, STALLING, page=PAGE):
+            stall = await find_stall(self._store, run, now_ms, stall_ms)
+            found += [stall] if stall is not None else []
+            if len(found) == limit:
+                break
+        return found
 
     @checked
     async def stall(self, run_id: str) -> Stall | None:

@@ -6,15 +6,16 @@ dead letters. Any process can list redrives and stop them. `redriving` is how se
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 import msgspec
 
+from minuet.bridge.pages import read_cell, read_cells
 from minuet.errors import RedriveNotFoundError
 from minuet.store.base import Store
-from minuet.store.records import Cell, CellChange
+from minuet.store.records import CellChange
 
 #: A server that works on a redrive says how far it is once a second. After so long without a word,
 #: it has ended, and another one goes on.
@@ -24,9 +25,8 @@ SILENT_MS = 15_000
 REDRIVES = "redrives/"
 IDS = "redrive-ids/"
 
-#: Ids in one cell, and cells read at once.
+#: Ids in one cell.
 CHUNK = 1_000
-PAGE = 200
 
 #: Redrives of a tenant that are kept after their end.
 KEPT_MAX = 20
@@ -144,21 +144,6 @@ async def read_ids(store: Store, name: str) -> list[str]:
 async def removed_ids(store: Store, name: str) -> list[CellChange]:
     """What removes the ids of a redrive that is over."""
     return [CellChange(cell.name, None) async for cell in read_cells(store, _ids_folder(name))]
-
-
-async def read_cells(store: Store, prefix: str) -> AsyncIterator[Cell]:
-    """All cells whose names begin with this."""
-    after = ""
-    while page := await store.list_cells(prefix, after=after, limit=PAGE):
-        for cell in page:
-            yield cell
-        after = page[-1].name
-
-
-async def read_cell(store: Store, name: str) -> Cell | None:
-    """The cell of this name."""
-    found = await store.list_cells(name, limit=1)
-    return found[0] if found and found[0].name == name else None
 
 
 def cell_name(tenant: str, id: str) -> str:

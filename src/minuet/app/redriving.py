@@ -31,12 +31,11 @@ from minuet.app.redrives import (
     decode,
     encode,
     put_redrive,
-    read_cell,
-    read_cells,
     read_ids,
     removed_ids,
     tenant_of,
 )
+from minuet.bridge.pages import read_cell, read_cells
 from minuet.clock import Clock, SystemClock
 from minuet.errors import MinuetError, StoreUnavailableError
 from minuet.ids import SystemIds

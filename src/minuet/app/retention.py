@@ -37,13 +37,14 @@ from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
 from minuet.app.options import Seconds, duration_ms
 from minuet.bridge.logs import remove_logs
+from minuet.bridge.pages import read_runs, read_versions, run_pages
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
 from minuet.store.blob import PLACE_START, STUB_START
 from minuet.store.outside import KeepsOutside
 from minuet.store.records import BlobEntry, Forgotten, Run
-from minuet.types import OPEN, TERMINAL, RunStatus
+from minuet.types import ENDED, OPEN, TERMINAL, RunStatus
 
 #: How long a plan that no run names is kept, and the least that can be asked for: longer than a
 #: process takes from storing a plan to creating a run with it.
@@ -57,8 +58,6 @@ STEP = 100
 #: Blobs listed at once, and blobs deleted in one step.
 BLOBS = 20_000
 BLOB_STEP = 500
-
-_OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 
 #: How the bytes of a plan begin (`plan.digest`).
 _PLAN_START = b'{"format":'
@@ -94,27 +93,13 @@ async def delete_runs(store: Store, tenant: str, runs: Sequence[Run], now_ms: in
 async def find_ancestors(store: Store, tenant: str) -> set[str]:
     """The runs above open runs, over all levels."""
     found: set[str] = set()
-    async for page in list_pages(store, tenant, OPEN):
-        for run in page:
-            above = run.parent
-            while above is not None and above not in found:
-                found.add(above)
-                parent = await store.read_run(tenant, above)
-                above = None if parent is None else parent.parent
+    async for run in read_runs(store, tenant, OPEN, page=PAGE):
+        above = run.parent
+        while above is not None and above not in found:
+            found.add(above)
+            parent = await store.read_run(tenant, above)
+            above = None if parent is None else parent.parent
     return found
-
-
-async def list_pages(
-    store: Store, tenant: str, statuses: tuple[RunStatus, ...]
-) -> AsyncIterator[list[Run]]:
-    """All runs with these statuses, the newest first."""
-    before = None
-    while True:
-        page = await store.list_runs(tenant, statuses=statuses, before=before, limit=PAGE)
-        yield page
-        if len(page) < PAGE:
-            return
-        before = page[-1].run
 
 
 class Retention:
@@ -165,7 +150,7 @@ class Retention:
         deleted = Deleted()
         for tenant in [self._tenant] if tenants is None else tenants:
             named = await find_ancestors(self._store, tenant)
-            async for page in list_pages(self._store, tenant, _OVER):
+            async for page in run_pages(self._store, tenant, ENDED, page=PAGE):
                 doomed = []
                 for run in page:
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
@@ -280,14 +265,9 @@ class Retention:
 
     async def _deployed(self, tenant: str) -> set[str]:
         """The plans, documents and texts of deployed versions."""
-        found: set[str] = set()
-        after = ("", 0)
-        while True:
-            page = await self._store.list_versions(tenant, after=after, limit=PAGE)
-            found.update(ref for version in page for ref in version.blobs)
-            if len(page) < PAGE:
-                return found
-            after = (page[-1].name, page[-1].version)
+        return {
+            ref async for version in read_versions(self._store, tenant) for ref in version.blobs
+        }
 
     async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
         """All blobs that the plans of a tenant name, except for plans that are to be deleted; and

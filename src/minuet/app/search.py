@@ -12,13 +12,14 @@ import msgspec
 
 from minuet.app.argument_rules import is_storable
 from minuet.app.arguments import checked
-from minuet.app.filters import STATUSES, RunFilter, Term, fits_output, read_filter
+from minuet.app.filters import RunFilter, Term, fits_output, read_filter
 from minuet.app.options import to_ms
 from minuet.app.questions import Questions
 from minuet.bridge.stalls import Stall, find_stall
 from minuet.errors import InputError, MinuetError
 from minuet.ids import format_uuid7
 from minuet.store.records import Run
+from minuet.types import STATUSES
 
 #: Runs looked at for one page, and events read for the outputs of some of them.
 SEARCHED_MAX = 10_000

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from minuet.app.options import Options, to_ms
+from minuet.bridge.pages import read_cells
 from minuet.clock import Clock
 from minuet.errors import ConfigError, SecretError
 from minuet.ids import Ids
@@ -21,7 +22,6 @@ from minuet.webhooks.outbox import (
     RECEIVER,
     Queued,
     Standing,
-    list_cells,
     read_queued,
     read_standing,
 )
@@ -95,15 +95,15 @@ class Webhooks:
     async def list(self) -> builtins.list[WebhookReceiver]:
         """All receivers, and how they do."""
         queued: dict[str, list[Queued]] = {}
-        async for cell in list_cells(self._store, OUT):
+        async for cell in read_cells(self._store, OUT):
             queued.setdefault(_receiver_of(cell.name, OUT), []).append(read_queued(cell.data))
         given_up: dict[str, int] = {}
-        async for cell in list_cells(self._store, GONE):
+        async for cell in read_cells(self._store, GONE):
             name = _receiver_of(cell.name, GONE)
             given_up[name] = given_up.get(name, 0) + 1
         standings = {
             cell.name.removeprefix(RECEIVER): read_standing(cell.data)
-            async for cell in list_cells(self._store, RECEIVER)
+            async for cell in read_cells(self._store, RECEIVER)
         }
         known = {one.name: one for one in self.receivers}
         names = sorted({*known, *queued, *given_up})

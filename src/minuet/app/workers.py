@@ -14,6 +14,7 @@ from minuet.app.handlers import all_types
 from minuet.app.leases import Leases, find_leases, why_nobody
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
+from minuet.bridge.pages import read_runs
 from minuet.errors import ConfigError
 from minuet.nodes.binding import config_schema
 from minuet.nodes.io.task import TASK
@@ -24,8 +25,7 @@ from minuet.store.records import WorkerEntry
 from minuet.types import RunStatus
 from minuet.worker.queues import INLINE
 
-#: Runs that are looked through at once, and those in which something can be ready.
-RUNS_PAGE = 100
+#: Runs in which something can be ready.
 _WORKED_ON: tuple[RunStatus, ...] = ("RUNNING", "COMPENSATING")
 
 #: Seconds between two polls for the end of a worker.
@@ -265,29 +265,24 @@ class Workers:
         wanted = await self.find(worker)
         now_ms = self._behind.engine.clock.now_ms()
         found: TaskList = []
-        before = None
-        while page := await self._store.list_runs(
-            self._tenant, statuses=_WORKED_ON, before=before, limit=RUNS_PAGE
-        ):
-            before = page[-1].run
-            for run in page:
-                tokens = await self._store.read_tokens(self._tenant, run.run)
-                found += [
-                    TaskView(
-                        token.run,
-                        author_of(token.node),
-                        decode(token.scope),
-                        base_queue(token.queue),
-                        token.attempt,
-                        token.due_ms,
-                    )
-                    for token in tokens
-                    if token.state == "ready" and not token.lane and (token.due_ms or 0) <= now_ms
-                    if wanted.serves(token.queue, run.run)
-                ]
-                if len(found) >= limit:
-                    return found[:limit]
-        return found
+        async for run in read_runs(self._store, self._tenant, _WORKED_ON):
+            tokens = await self._store.read_tokens(self._tenant, run.run)
+            found += [
+                TaskView(
+                    token.run,
+                    author_of(token.node),
+                    decode(token.scope),
+                    base_queue(token.queue),
+                    token.attempt,
+                    token.due_ms,
+                )
+                for token in tokens
+                if token.state == "ready" and not token.lane and (token.due_ms or 0) <= now_ms
+                if wanted.serves(token.queue, run.run)
+            ]
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     @checked
     async def leases(self, worker: str | None = None, *, limit: int = 1_000) -> Leases:

@@ -8,31 +8,19 @@ from __future__ import annotations
 
 import msgspec
 
-from minuet.events import RunCreated, RunStarted
+from minuet.events import RunStarted
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.program import Program
 from minuet.kernel.scope import encode
 from minuet.store.records import Run
+from minuet.store.rules.shared import run_created
 
 
 def first_events(run: Run, program: Program) -> list[NumberedEvent] | None:
     """The events of a run that has been created and started; None: it is not, or it has others."""
     if (run.seq, run.status) != (2, "RUNNING") or run.started_ms is None:
         return None
-    created = RunCreated(
-        workflow=run.workflow,
-        plan=run.plan,
-        input=msgspec.Raw(run.input),
-        tags=run.tags,
-        parent=run.parent,
-        version=run.version,
-        tag=run.tag,
-        parent_node=run.parent_node,
-        parent_scope=run.parent_scope,
-        depth=run.depth,
-        parent_number=run.parent_number,
-        undo_on=run.undo_on,
-    )
+    created = run_created(run, msgspec.Raw(run.input))
     sent = [(one.node, encode(one.scope), 1, one.need, one.total) for one in program.entries()]
     started = RunStarted(sent, run.counter, run.deadline_ms)
     return [(1, run.created_ms, created), (2, run.started_ms, started)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from minuet.bridge.pages import read_events
 from minuet.bridge.reporting import find_children
 from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError
@@ -21,14 +22,11 @@ from minuet.plan.plan import AGENT, FLOW
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
-from minuet.store.records import DEPTH_MAX, LIVE_STATES, EventRecord, Run, Token
+from minuet.store.records import DEPTH_MAX, LIVE_STATES, Run, Token
 from minuet.types import Json, Scope
 
 #: How deep runs can be below others.
 LEVELS_MAX = DEPTH_MAX
-
-#: Events read at once.
-PAGE = 5_000
 
 
 class HistoryReader:
@@ -44,7 +42,7 @@ class HistoryReader:
         """A run's events; DamagedRowError when one cannot be read."""
         return [
             (record.seq, record.at_ms, read_event(record))
-            for record in await self._records(run_id, after, upto)
+            for record in await read_events(self._store, self._tenant, run_id, after, upto)
         ]
 
     async def stored_events(
@@ -52,26 +50,12 @@ class HistoryReader:
     ) -> list[tuple[int, int, Event | bytes]]:
         """A run's events; one that cannot be read as the bytes that the store holds."""
         found: list[tuple[int, int, Event | bytes]] = []
-        for record in await self._records(run_id, after, upto):
+        for record in await read_events(self._store, self._tenant, run_id, after, upto):
             try:
                 found.append((record.seq, record.at_ms, read_event(record)))
             except DamagedRowError:
                 found.append((record.seq, record.at_ms, record.data))
         return found
-
-    async def _records(
-        self, run_id: str, after: int = 0, upto: int | None = None
-    ) -> list[EventRecord]:
-        found: list[EventRecord] = []
-        while True:
-            page = await self._store.read_events(self._tenant, run_id, after, PAGE)
-            for record in page:
-                if upto is not None and record.seq > upto:
-                    return found
-                found.append(record)
-            if len(page) < PAGE:
-                return found
-            after = page[-1].seq
 
     async def children(self, run: Run, program: Program) -> list[Run]:
         """The child runs of a run, in the order of its nodes."""

@@ -11,15 +11,15 @@ takes the last ones along.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
+from minuet.bridge.pages import read_cells
 from minuet.store.base import Store
-from minuet.store.records import Cell, CellChange
+from minuet.store.records import CellChange
 
 #: The most bytes of text in a cell: a page of them is read at once.
 CELL_BYTES = 64 * 1024
@@ -104,7 +104,8 @@ class LogReader:
         begin_ms = self._from_ms - SKEW_MS
         for day in _days(begin_ms, now_ms + SKEW_MS):
             folder = _folder(day, self._tenant, self._run)
-            async for cell in _cells(self._store, folder, f"{folder}{max(begin_ms, 0):013d}"):
+            after = f"{folder}{max(begin_ms, 0):013d}"
+            async for cell in read_cells(self._store, folder, after=after, page=PAGE):
                 name = cell.name.rpartition("/")[2]
                 if name not in self._known:
                     named = enumerate(_decode(cell.data))
@@ -137,13 +138,6 @@ async def remove_old_logs(store: Store, before_ms: int) -> int:
 async def _remove(store: Store, prefix: str) -> None:
     while cells := await store.list_cells(prefix, limit=PAGE):
         await store.write_cells([CellChange(cell.name, None) for cell in cells])
-
-
-async def _cells(store: Store, prefix: str, after: str) -> AsyncIterator[Cell]:
-    while page := await store.list_cells(prefix, after=after, limit=PAGE):
-        for cell in page:
-            yield cell
-        after = page[-1].name
 
 
 def _folder(day: str, tenant: str, run: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from minuet.bridge.pages import read_events
 from minuet.errors import InputError
 from minuet.events import Event, RunCreated, RunPatched, decode_event
 from minuet.store.base import Store
@@ -26,9 +27,6 @@ from minuet.types import Json
 
 #: Bytes of a content that is kept with the run.
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
-
-#: Events read at once.
-PAGE = 5_000
 
 
 class RecordedEvent(msgspec.Struct, frozen=True):
@@ -113,7 +111,7 @@ class Recorder:
         blobs: dict[str, bytes] = {}
         left_out: dict[str, None] = {}
         for run_id in run_ids:
-            records = await self._records(run_id)
+            records = await read_events(self._store, self._tenant, run_id)
             run = _recorded(run_id, records)
             runs.append(run)
             wanted = [run.plan, *(ref for record in records for ref in refs_in(record.data))]
@@ -129,15 +127,6 @@ class Recorder:
                 else:
                     blobs[ref] = bytes(data)
         return Recording(tuple(runs), plans, blobs, tuple(left_out))
-
-    async def _records(self, run_id: str) -> list[EventRecord]:
-        found: list[EventRecord] = []
-        while True:
-            after = found[-1].seq if found else 0
-            page = await self._store.read_events(self._tenant, run_id, after, PAGE)
-            found += page
-            if len(page) < PAGE:
-                return found
 
 
 def _recorded(run_id: str, records: list[EventRecord]) -> RecordedRun:

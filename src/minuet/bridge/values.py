@@ -64,9 +64,9 @@ def encode(value: Any, *, bytes_max: int | None = None) -> tuple[bytes, Json]:
     return data, value
 
 
-def encode_value(value: Any, *, bytes_max: int | None = None) -> bytes:
+def encode_value(value: Any) -> bytes:
     """As `encode`, without the value."""
-    return encode(value, bytes_max=bytes_max)[0]
+    return encode(value)[0]
 
 
 def canonical(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from minuet.errors import DocumentError
 from minuet.model import Diagnostic, Places, Position
+from minuet.nodes.loading import shown_file
 from minuet.types import Path
 
 #: The folders of this package, and of the libraries that come with Python.
@@ -29,7 +30,7 @@ def caller() -> Position | None:
     line, _, column, _ = next(
         itertools.islice(positions, frame.f_lasti // 2, None), (frame.f_lineno, None, None, None)
     )
-    return Position(line or frame.f_lineno, (column or 0) + 1, _shown(frame.f_code.co_filename))
+    return Position(line or frame.f_lineno, (column or 0) + 1, shown_file(frame.f_code.co_filename))
 
 
 def _is_library(filename: str) -> bool:
@@ -38,17 +39,9 @@ def _is_library(filename: str) -> bool:
     return filename.startswith(_OURS) or is_python
 
 
-def _shown(filename: str) -> str:
-    """A file's path, relative to the current folder if it is below it."""
-    try:
-        return str(FilePath(filename).relative_to(FilePath.cwd()))
-    except (ValueError, OSError):
-        return filename
-
-
-def refuse(code: str, message: str, hint: str, place: Position | None = None) -> NoReturn:
+def refuse(code: str, message: str, hint: str) -> NoReturn:
     """Raise DocumentError with one problem, at the line that is being executed."""
-    place = place or caller()
+    place = caller()
     found = Diagnostic(
         code=code,
         message=message,

@@ -18,9 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-#: Edges by their source.
-Targets = dict[str, list[str]]
-
 
 class Step(NamedTuple):
     """What is known of a node."""

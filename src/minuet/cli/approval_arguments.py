@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_place, add_preview, count
+from minuet.cli.parser import Commands, Parser, add, add_person, add_place, add_preview, count
 
 _ID = "id of the approval (RUN:NODE), or of its run if that asks for one decision only"
 
@@ -51,12 +51,7 @@ def _add_decision(verbs: Commands[Parser], verb: str) -> None:
         metavar="JSON",
         help="what the form asks for: JSON, or @FILE (@- for standard input)",
     )
-    parser.add_argument(
-        "--as",
-        dest="by",
-        metavar="NAME",
-        help="who decides (default: the user of this machine)",
-    )
+    add_person(parser)
     parser.add_argument(
         "--group",
         metavar="NAME",

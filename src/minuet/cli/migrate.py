@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from argparse import Namespace
 from collections import Counter
@@ -17,15 +16,11 @@ from minuet.app.move.mover import Mover
 from minuet.app.move.transfer import Outcome
 from minuet.app.move.workflows import WorkflowOutcome
 from minuet.app.stores import chosen_blobs, opened
-from minuet.cli.output import clean, format_duration, note, print_json
+from minuet.cli.output import ProgressLine, clean, format_duration, note, print_json
 from minuet.cli.stores import exists, file_of, is_memory
 from minuet.clock import SystemClock
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.settings import masked, read_settings
-
-#: Seconds between two lines of progress: on a terminal, and elsewhere.
-REPORT_S = 0.2
-REPORT_PLAIN_S = 5.0
 
 #: Problems that are printed one by one; the others are counted.
 PROBLEMS_MAX = 1_000
@@ -81,13 +76,13 @@ async def _work(arguments: Namespace, source_url: str, target_url: str) -> Repor
 
 
 async def _follow(mover: Mover, report: Report) -> None:
-    progress = Progress(await mover.count())
+    total, began, progress = await mover.count(), time.monotonic(), ProgressLine()
     try:
         async for version in mover.copy_workflows():
             report.add_version(version)
         async for outcome in mover.move():
             report.add(outcome)
-            progress.show(report.done)
+            progress.show(_progress(report.done, total, time.monotonic() - began))
     except StoreUnavailableError as error:
         hint = f"{error}; {report.done} runs were done: run the same command again"
         raise StoreUnavailableError(hint) from error
@@ -96,30 +91,13 @@ async def _follow(mover: Mover, report: Report) -> None:
         report.blobs, report.webhooks = mover.blobs, mover.webhooks
 
 
-class Progress:
-    """Progress: one line that changes on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._began = self._reported = time.monotonic()
-        self._live = sys.stderr.isatty()
-
-    def show(self, done: int) -> None:
-        now = time.monotonic()
-        if now - self._reported < (REPORT_S if self._live else REPORT_PLAIN_S):
-            return
-        self._reported = now
-        rate = done / max(now - self._began, 0.001)
-        left = max(self._total - done, 0)
-        text = f"{done} of {self._total} runs, {rate:.0f} a second, {left} left"
-        if left and rate:
-            text += f", about {format_duration(int(1000 * left / rate))}"
-        end = "\x1b[K\r" if self._live else "\n"
-        print(text, file=sys.stderr, end=end, flush=True)
-
-    def close(self) -> None:
-        if self._live:
-            print(end="\x1b[K", file=sys.stderr, flush=True)
+def _progress(done: int, total: int, seconds: float) -> str:
+    rate = done / max(seconds, 0.001)
+    left = max(total - done, 0)
+    text = f"{done} of {total} runs, {rate:.0f} a second, {left} left"
+    if left and rate:
+        text += f", about {format_duration(int(1000 * left / rate))}"
+    return text
 
 
 class Report:

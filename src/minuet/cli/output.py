@@ -24,6 +24,10 @@ PROSE_LENGTH_MIN = 20
 GAP = 2
 WIDTH_MIN = 40
 
+#: Seconds between two lines of progress: on a terminal, and elsewhere.
+PROGRESS_S = 0.2
+PROGRESS_PLAIN_S = 5.0
+
 _COLOURS = {
     "COMPLETED": "32",
     "RUNNING": "36",
@@ -53,6 +57,27 @@ def note(text: str) -> None:
     print(clean(text), file=sys.stderr)
 
 
+class ProgressLine:
+    """Progress: one line that changes on a terminal, a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = time.monotonic()
+        self._live = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Show how things stand, if it is time again."""
+        now = time.monotonic()
+        if now - self._shown >= (PROGRESS_S if self._live else PROGRESS_PLAIN_S):
+            self._shown = now
+            end = "\x1b[K\r" if self._live else "\n"
+            print(text, file=sys.stderr, end=end, flush=True)
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._live:
+            print(end="\x1b[K", file=sys.stderr, flush=True)
+
+
 def clean(text: str) -> str:
     """The text without control characters, which a terminal would obey."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
@@ -70,12 +95,11 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def paint(status: str, *, width: int = 0) -> str:
+def paint(status: str) -> str:
     """A status, in its colour on a terminal."""
-    text = status.ljust(width)
     if status in _COLOURS and wants_colour(sys.stdout):
-        return f"\x1b[{_COLOURS[status]}m{text}\x1b[0m"
-    return text
+        return f"\x1b[{_COLOURS[status]}m{status}\x1b[0m"
+    return status
 
 
 def print_table(

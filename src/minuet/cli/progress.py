@@ -58,29 +58,11 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
-def make_progress(*, wanted: bool = True) -> Progress:
+def make_progress() -> Progress:
     """The kind of progress that suits where standard error goes."""
-    if not wanted:
-        return NoProgress()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return LiveProgress()
     return PlainProgress()
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def begin(self, watch: Watch, *, known: int = 0) -> None:
-        pass
-
-    def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
-        pass
-
-    def refresh(self, held: Held) -> float:
-        return 0.0
-
-    def close(self) -> None:
-        pass
 
 
 class PlainProgress:

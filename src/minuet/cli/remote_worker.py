@@ -8,26 +8,18 @@ import time
 from argparse import Namespace
 from typing import Any
 
-import msgspec
-
 from minuet import outcomes
 from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.output import clean, format_duration
+from minuet.cli.output import clean
 from minuet.cli.process import StopSignals, handlers_print, run
-from minuet.cli.reporting import Reporter
+from minuet.cli.reporting import REPORT_S, WorkReporter, names_text
 from minuet.cli.worker_options import read_worker_options
 from minuet.client.client import make_transport
 from minuet.client.worker import HttpWorker
 from minuet.errors import ConfigError
-
-#: Seconds between two checks for something to report.
-REPORT_S = 5.0
-
-#: Names printed in one line; of more, only how many there are.
-NAMES_MAX = 20
 
 
 def work_for_server(arguments: Namespace) -> int:
@@ -73,10 +65,9 @@ class RemoteShift:
         self._worker = worker
         self._arguments = arguments
         self._transport = transport
-        self._report = Reporter(arguments)
         self.signals = StopSignals(worker.drain_s)
+        self._report = WorkReporter(arguments, self.signals)
         self.signals.unfinished = worker.unfinished
-        self._reported: dict[str, int] = {}
 
     async def work(self) -> int:
         """Register, work, drain, and report what was done."""
@@ -92,48 +83,26 @@ class RemoteShift:
                     await asyncio.wait(
                         (working, came), timeout=REPORT_S, return_when=asyncio.FIRST_COMPLETED
                     )
-                    self._report_progress()
+                    self._report.progress(self._worker.counts)
                 came.cancel()
                 self.signals.watch()
-                self._report_stopping(is_asked=working.done())
+                self._report.stopping(self._worker.drain_s)
                 self._worker.stop()
                 await working
             finally:
                 await self._transport.close()
-        counts = msgspec.structs.asdict(self._worker.counts)
-        took = format_duration(int((time.monotonic() - began) * 1000))
-        text = f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}"
-        self._report("stopped", text, seconds=round(time.monotonic() - began, 3), **counts)
+        self._report.end(self._worker.counts, time.monotonic() - began)
         return outcomes.COMPLETED
 
     def _report_start(self) -> None:
         worker, url = self._worker, self._arguments.store
-        names = worker.executors
-        shown = ", ".join(map(clean, names)) if len(names) <= NAMES_MAX else f"{len(names)}"
         self._report(
             "started",
             f"worker {clean(worker.name)} ({os.getpid()}) started for {url}, "
-            f"{worker.concurrency} at once; handlers: {shown}",
+            f"{worker.concurrency} at once; handlers: {names_text(worker.executors)}",
             pid=os.getpid(),
             name=worker.name,
             url=url,
             concurrency=worker.concurrency,
-            handlers=names,
+            handlers=worker.executors,
         )
-
-    def _report_progress(self) -> None:
-        counts = msgspec.structs.asdict(self._worker.counts)
-        if counts != self._reported and any(counts.values()):
-            self._reported = counts
-            self._report("progress", _counts_text(counts), **counts)
-
-    def _report_stopping(self, *, is_asked: bool) -> None:
-        drain_s = self._worker.drain_s
-        why = "asked to drain" if is_asked else "stopping"
-        text = f"{why}: running handlers get up to {drain_s:g} s to finish"
-        self._report("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
-
-
-def _counts_text(counts: dict[str, int]) -> str:
-    parts = [f"{count} {name}" for name, count in counts.items() if count]
-    return f"nodes: {', '.join(parts)}" if parts else "no nodes"

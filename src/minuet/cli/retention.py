@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
 
@@ -13,14 +11,10 @@ from minuet import outcomes
 from minuet.app.app import Facade
 from minuet.app.retention import GRACE_S, Deleted
 from minuet.cli.bulk import change_many, confirm
-from minuet.cli.output import note, print_json
+from minuet.cli.output import ProgressLine, note, print_json
 from minuet.cli.stores import find_run, with_app
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked
-
-#: Seconds between two lines of progress: on a terminal, and elsewhere.
-REPORT_S = 0.2
-REPORT_PLAIN_S = 5.0
 
 
 def delete_runs(arguments: Namespace) -> int:
@@ -91,16 +85,13 @@ def collect(arguments: Namespace) -> int:
 
 async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> Deleted:
     """Follow to the end, and print progress now and then."""
-    live = sys.stderr.isatty()
-    reported = time.monotonic()
+    progress = None if quiet else ProgressLine()
     deleted = Deleted()
     async for deleted in deleting:
-        if not quiet and time.monotonic() - reported >= (REPORT_S if live else REPORT_PLAIN_S):
-            reported = time.monotonic()
-            text = ", ".join(_words(deleted)) or "nothing yet"
-            print(text, file=sys.stderr, end="\x1b[K\r" if live else "\n", flush=True)
-    if live and not quiet:
-        print(end="\x1b[K", file=sys.stderr, flush=True)
+        if progress is not None:
+            progress.show(", ".join(_words(deleted)) or "nothing yet")
+    if progress is not None:
+        progress.close()
     return deleted
 
 

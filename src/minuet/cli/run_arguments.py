@@ -17,9 +17,7 @@ from minuet.cli.parser import (
     count,
     number,
 )
-
-ENDED = ("COMPLETED", "FAILED", "CANCELLED")
-STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING", *ENDED)
+from minuet.types import ENDED, STATUSES
 
 FILTERS = """\
 A filter is words that must all fit a run: status:failed workflow:order tag:customer:acme

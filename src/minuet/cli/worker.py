@@ -13,15 +13,13 @@ import os
 import time
 from argparse import Namespace
 
-import msgspec
-
 from minuet import outcomes
 from minuet.app.app import App, Worker
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.output import clean, format_duration, note
+from minuet.cli.output import clean, note
 from minuet.cli.process import StopSignals, handlers_print, run
-from minuet.cli.reporting import Reporter
+from minuet.cli.reporting import REPORT_S, WorkReporter, names_text
 from minuet.cli.stores import is_memory, is_server
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
@@ -29,14 +27,8 @@ from minuet.nodes.secrets import NoSecrets
 from minuet.settings import masked
 from minuet.telemetry.setup import serving_metrics
 
-#: Seconds between two checks for something to report.
-REPORT_S = 5.0
-
 #: Seconds between two checks for work that waits for other workers.
 POLL_S = 60.0
-
-#: Names printed in one line; of more, only how many there are.
-NAMES_MAX = 20
 
 
 def work(arguments: Namespace) -> int:
@@ -74,9 +66,8 @@ class Shift:
         self._app = app
         self._arguments = arguments
         self._metrics = metrics
-        self._report = Reporter(arguments)
         self.signals = StopSignals(app.options.grace_s)
-        self._reported: dict[str, int] = {}
+        self._report = WorkReporter(arguments, self.signals)
         self._waiting: list[str] = []
         self._poll_at = 0.0
 
@@ -99,13 +90,13 @@ class Shift:
                 await self._report_waiting()
                 while not await self._stopped(worker):
                     self._app.check_worker()
-                    self._report_progress(worker)
+                    self._report.progress(worker.counts)
                     await self._report_waiting()
                 self.signals.watch()
-                self._report_stopping(worker)
+                self._report.stopping(worker.drain_ms / 1000)
             finally:
                 await self._app.close()
-        self._report_end(worker, time.monotonic() - began)
+        self._report.end(worker.counts, time.monotonic() - began)
         return outcomes.COMPLETED
 
     async def _stopped(self, worker: Worker) -> bool:
@@ -122,7 +113,7 @@ class Shift:
         store = masked(self._arguments.store)
         handlers = self._app.handlers.names()
         chosen = self._arguments.queues
-        where = f"queues: {_names(chosen)}" if chosen else f"handlers: {_names(handlers)}"
+        where = f"queues: {names_text(chosen)}" if chosen else f"handlers: {names_text(handlers)}"
         durability = self._app.durability
         if not self._report.as_json:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
@@ -162,13 +153,6 @@ class Shift:
             text = f"the runs of this store were moved to {store}: start workers there"
             self._report("moved", text, to=store)
 
-    def _report_progress(self, worker: Worker) -> None:
-        """Report what has been done, if that has changed."""
-        counts = msgspec.structs.asdict(worker.counts)
-        if counts != self._reported and any(counts.values()):
-            self._reported = counts
-            self._report("progress", _counts_text(counts), **counts)
-
     async def _report_waiting(self) -> None:
         """Report what waits for workers with other handlers or queues, when that changes."""
         if time.monotonic() < self._poll_at:
@@ -178,35 +162,5 @@ class Shift:
             waiting = await self._app.workers.left_to_others()
             if waiting != self._waiting:
                 self._waiting = waiting
-                text = f"waiting for other workers: {_names(waiting) or 'nothing any more'}"
+                text = f"waiting for other workers: {names_text(waiting) or 'nothing any more'}"
                 self._report("waiting", text, queues=waiting)
-
-    def _report_stopping(self, worker: Worker) -> None:
-        drain_s = worker.drain_ms / 1000
-        why = "stopping" if self.signals.number is not None else "asked to drain"
-        text = (
-            f"{why}: running handlers get up to {drain_s:g} s to finish; "
-            "a second signal stops at once"
-        )
-        self._report("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
-
-    def _report_end(self, worker: Worker, seconds: float) -> None:
-        counts = msgspec.structs.asdict(worker.counts)
-        took = format_duration(int(seconds * 1000))
-        self._report(
-            "stopped",
-            f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}",
-            seconds=round(seconds, 3),
-            **counts,
-        )
-
-
-def _counts_text(counts: dict[str, int]) -> str:
-    parts = [f"{count} {name}" for name, count in counts.items() if count]
-    return f"nodes: {', '.join(parts)}" if parts else "no nodes"
-
-
-def _names(names: list[str]) -> str:
-    if len(names) > NAMES_MAX:
-        return f"{len(names)}, from {clean(names[0])} to {clean(names[-1])}"
-    return ", ".join(clean(name) for name in names)

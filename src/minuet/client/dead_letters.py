@@ -12,13 +12,13 @@ from minuet.app.dead_letters import (
     IdList,
     LetterDetails,
     LetterList,
-    LetterStatus,
     Retried,
 )
 from minuet.app.redrives import Redrive, RedriveList
 from minuet.client.base import EVERYTHING, Remote, pages, remote
 from minuet.client.transport import Transport, path_of
 from minuet.errors import DeadLetterNotFoundError, RedriveNotFoundError
+from minuet.types import LetterStatus
 
 
 @remote

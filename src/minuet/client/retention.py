@@ -11,12 +11,10 @@ from minuet.client.base import Remote, only_local, remote
 from minuet.client.runs import RemoteRuns
 from minuet.client.transport import Transport
 from minuet.errors import RunConflictError
-from minuet.types import RunStatus
+from minuet.types import ENDED, RunStatus
 
 #: Runs that are looked through at once.
 PAGE = 500
-
-_OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 
 
 @remote
@@ -44,7 +42,7 @@ class RemoteRetention(Remote, Retention):
         if tenants is not None:
             only_local("deleting runs of other tenants", "use `minuet gc --store URL`")
         latest_ms = int(time.time() * 1000) - duration_ms(older_than)
-        wanted = tuple(statuses) or _OVER
+        wanted = tuple(statuses) or ENDED
         deleted = Deleted()
         before = None
         while page := await self._runs.list(statuses=wanted, before=before, limit=PAGE):

@@ -35,7 +35,7 @@ from minuet.app.retention import Deleted
 from minuet.app.runs import Runs
 from minuet.app.search import FoundRuns, Histogram
 from minuet.app.statistics import StatisticsList
-from minuet.app.watch import Program, Watch, read_program
+from minuet.app.watch import Program, read_program
 from minuet.bridge.history import LEVELS_MAX
 from minuet.bridge.recording import Recording, read_recording
 from minuet.bridge.stalls import Stall
@@ -478,12 +478,6 @@ class RemoteRuns(Remote, Runs):
         path = _path(run_id, "export")
         answer = await self._transport.call("GET", path, again=True)
         return read_recording(answer.data)
-
-    async def watch(self, run_id: str) -> Watch:
-        """A view of a run for its events as they arrive (`follow`); no event is in it yet."""
-        run = await self.get(run_id)
-        program = await self.program(run_id, run.plan)
-        return Watch(run_id, run.workflow, run.seq, program)
 
     async def held(self, run_id: str) -> dict[Place, int]:
         """The node instances that workers hold at this moment, and since when (in ms)."""

@@ -118,14 +118,7 @@ class Transport:
         """What a GET answers."""
         return (await self.call("GET", path, params=params, again=True)).json()
 
-    async def post(
-        self,
-        path: str,
-        body: Any = None,
-        *,
-        again: bool = False,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
+    async def post(self, path: str, body: Any = None, *, again: bool = False) -> Any:
         """What a POST answers. With `again`, it may be repeated: once is as good as twice."""
         answer = await self.call("POST", path, body={} if body is None else body, again=again)
         return answer.json()

@@ -15,11 +15,12 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import msgspec
 
 from minuet.api.errors import NotFoundError
+from minuet.api.requests import Level
 from minuet.bridge.values import encode_value
 from minuet.client.transport import Transport, path_of
 from minuet.errors import (
@@ -49,7 +50,7 @@ RESULT_BYTES_MAX = 8 << 20
 #: Lines of handlers that are kept for the next exchange, and characters of one.
 LINES_MAX = 10_000
 LINE_MAX = 100_000
-LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "stdout", "stderr"})
+LEVELS = frozenset(get_args(Level))
 
 #: Pause after a server could not be reached.
 PAUSE_S = 1.0

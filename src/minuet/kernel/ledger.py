@@ -12,7 +12,7 @@ from typing import Any
 from minuet import events as happened
 from minuet.events import COUNTED, Event, Place, Sent, event_type
 from minuet.kernel.fold import JoinView, NumberedEvent
-from minuet.kernel.mailbox import Mailbox
+from minuet.kernel.mailbox import FIRST_ENDS, Mailbox
 
 #: Events that name the lease under which they were handed in.
 SETTLING = (
@@ -44,12 +44,7 @@ _ENDING = (
 )
 
 #: Events after which a run is over. It may be undone then.
-ENDS = (
-    happened.RunCompleted,
-    happened.RunFailed,
-    happened.RunCancelled,
-    happened.RunCompensated,
-)
+ENDS = (*FIRST_ENDS, happened.RunCompensated)
 
 
 def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:

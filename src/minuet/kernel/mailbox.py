@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from minuet import events as happened
 from minuet.events import Event, Place
 
-_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+#: Events with which a run ends first. It may be undone only after them.
+FIRST_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
 class Mailbox:
@@ -51,7 +52,7 @@ class Mailbox:
             case happened.StepRecorded():
                 if event.signal:
                     self.broken += self._fetch(seq, (event.node, event.scope), event.signal)
-            case _ if isinstance(event, _ENDS):
+            case _ if isinstance(event, FIRST_ENDS):
                 self._waiting.clear()
                 self._functions.clear()
         for withdrawn in getattr(event, "withdrawn", ()):

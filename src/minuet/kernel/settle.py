@@ -223,7 +223,7 @@ def _settle_part(
         if isinstance(outcome, Skipped):
             skip = program.reach_gather(node, scope, 0, live=False, is_list=True)
             return Sent("skipped", (skip,))
-        items = items or list_items(program, node, len(outcome.output))
+        items = items or list_items(node, len(outcome.output))
         limit = _broken_fanout(program.plan, node, items.count)
         sends = () if limit else program.start_items(node, scope, items.count, items.window)
     else:
@@ -297,7 +297,7 @@ def is_undo(node: str) -> bool:
     return node.endswith(UNDO)
 
 
-def list_items(program: Program, node: Node, count: int) -> Items:
+def list_items(node: Node, count: int) -> Items:
     """How many items of a list are alive at once: they are started in one exchange."""
     assert node.foreach is not None
     most = max(SENDS_PER_EXCHANGE_MAX - 1, 1)

@@ -17,6 +17,7 @@ from minuet import events as happened
 from minuet.events import Place
 from minuet.kernel.fold import Fold, NumberedEvent, State, replay
 from minuet.kernel.lifecycle import NodeStatus
+from minuet.kernel.mailbox import FIRST_ENDS
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
 from minuet.kernel.settle import UndoList
@@ -25,10 +26,6 @@ from minuet.types import Scope
 
 #: Instances that one list names: it travels with each of them.
 LISTED_MAX = 200
-
-
-#: Events with which a run ends, and is undone only after them.
-_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
 class Undoing(msgspec.Struct, frozen=True):
@@ -134,7 +131,7 @@ def _left(
     settled = _settlements(events)
     completed = _completions(events)
     since = completion_of(events, back_to) if back_to else 0
-    ended = max((seq for seq, _, event in events if isinstance(event, _ENDS)), default=0)
+    ended = max((seq for seq, _, event in events if isinstance(event, FIRST_ENDS)), default=0)
     found = []
     for place, token in state.tokens.items():
         undo = program.undo_of.get(token.node)

@@ -107,7 +107,7 @@ def _describe(name: str, error: BaseException) -> str:
         )
     start = f"handlers {name!r} cannot be imported: "
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{start}{_shown(error.filename)}:{error.lineno}: {_kind(error)}: {error.msg}"
+        return f"{start}{shown_file(error.filename)}:{error.lineno}: {_kind(error)}: {error.msg}"
     return f"{start}{_place(error)}{_kind(error)}: {error}"
 
 
@@ -135,7 +135,7 @@ def _place(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<") and not _is_library(frame.filename)
     ]
-    return f"{_shown(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
+    return f"{shown_file(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
 
 
 def _is_library(filename: str) -> bool:
@@ -147,7 +147,7 @@ def _is_library(filename: str) -> bool:
     )
 
 
-def _shown(filename: str) -> str:
+def shown_file(filename: str) -> str:
     """A file's path, relative to the current folder if it is below it."""
     try:
         return str(Path(filename).relative_to(Path.cwd()))

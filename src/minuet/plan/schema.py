@@ -15,11 +15,8 @@ from minuet.model.workflow import Node, Workflow
 from minuet.plan.policy import agent_fields
 from minuet.plan.problems import Problems
 from minuet.plan.text import has_template
-from minuet.schemas import SchemaTooComplexError, compile_schema
+from minuet.schemas import MESSAGE_LENGTH_MAX, SchemaTooComplexError, compile_schema
 from minuet.types import Json, Path
-
-#: Length of a message: it may quote all of the input.
-MESSAGE_LENGTH_MAX = 400
 
 #: Keywords that apply to an object or list no matter what its members are rendered to.
 SHALLOW = frozenset(

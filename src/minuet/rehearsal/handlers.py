@@ -33,7 +33,7 @@ from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.lockstep import run_stepped
 from minuet.rehearsal.scenario import Scenario
 from minuet.rehearsal.values import draw_output, draw_schema
-from minuet.simulation.loop import current_process
+from minuet.simulation.loop import current_process, die
 from minuet.simulation.streams import Streams
 from minuet.types import TYPE_QUEUE, UNDO, Json
 
@@ -423,13 +423,6 @@ def _direction_of(routing: Routing) -> str:
     if "to" in last:
         return f"rule {last['rule']}"
     return "default" if "default" in last else "break"
-
-
-async def die() -> None:
-    """Kill the process that runs here."""
-    process = current_process()
-    process.kill()
-    await process.loop.create_future()
 
 
 def _role_name(ctx: Context) -> str:

@@ -20,10 +20,10 @@ from minuet.nodes.flowing import DurableFunction
 from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Effects
 from minuet.nodes.stand_in import StepStandIn
-from minuet.rehearsal.handlers import SECONDS, Start, annotated_result, die
+from minuet.rehearsal.handlers import SECONDS, Start, annotated_result
 from minuet.rehearsal.scenario import Scenario
 from minuet.rehearsal.values import draw_schema
-from minuet.simulation.loop import current_process
+from minuet.simulation.loop import current_process, die
 from minuet.simulation.streams import Streams
 from minuet.types import Json
 

@@ -27,13 +27,13 @@ from minuet.kernel.fold import NumberedEvent, State
 from minuet.kernel.program import Program
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
-from minuet.nodes.io.agent import ASKING, RESULT_LENGTH_MAX, Reply
+from minuet.nodes.io.agent import ASKING, Reply
 from minuet.nodes.io.client import Client, Request
 from minuet.nodes.io.incoming import Answer
-from minuet.nodes.io.prompting import cut
+from minuet.nodes.io.prompting import RESULT_LENGTH_MAX, cut
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
-from minuet.simulation.loop import Process, current_process
+from minuet.simulation.loop import Process, current_process, die
 from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import Found
 from minuet.simulation.streams import Streams
@@ -205,9 +205,7 @@ class Agents:
             self._effects.add(ctx.idempotency_key)
         if chance.random() < 0.5 * self._faults().of("crash"):
             self._coverage.hit("fault crash")
-            process = current_process()
-            process.kill()
-            await process.loop.create_future()
+            await die()
         self._effects.add(ctx.idempotency_key)
         return x % 17
 

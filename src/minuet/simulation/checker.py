@@ -226,9 +226,9 @@ class Checker:
             if ref is not None and not self._has_blob(row.tenant, run, ref):
                 self._broken("I17", f"event {record.seq} names a blob that is not there", run)
         book.records = records[:]
-        stored = self._model.state(run, book.outputs)
+        stored, facts = self._model.stored(run, book.outputs)
         program = self._programs.get(stored.plan)
-        evidence = Evidence(program, book.events, stored, self._model.facts(run))
+        evidence = Evidence(program, book.events, stored, facts)
         evidence.__dict__["ledger"] = book.ledger
         for id_, check in _CHECKS:
             for message in check(evidence):
@@ -267,10 +267,10 @@ class Checker:
     def check_again(self, run: str) -> None:
         """Check everything again, from the beginning."""
         book = self._books[run]
-        stored = self._model.state(run, book.outputs)
+        stored, facts = self._model.stored(run, book.outputs)
         events = [(r.seq, r.at_ms, decode_event(r.data)) for r in self._model.events(run)]
         program = self._programs.get(stored.plan)
-        for broken in check_run(program, events, stored, self._model.facts(run)):
+        for broken in check_run(program, events, stored, facts):
             self._broken(broken.id, broken.message, run)
 
     def state(self, run: str) -> State:

@@ -40,6 +40,9 @@ FAULTS = (
 #: Faults that do not cost a working worker its lease.
 BENIGN = ("duplicate", "skew", "drain", "slow", "fail", "lost_hint", "client")
 
+#: How often a class is on.
+LIKELIHOOD = 0.4
+
 
 class Faults(msgspec.Struct, frozen=True):
     """Strengths in [0, 1] by class. An absent class is off."""
@@ -60,11 +63,11 @@ class Faults(msgspec.Struct, frozen=True):
         return Faults({name: s for name, s in self.strength.items() if name not in faults})
 
 
-def draw_faults(chance: random.Random, *, likelihood: float = 0.4) -> Faults:
+def draw_faults(chance: random.Random) -> Faults:
     """Draw a mixture. Losing what was acknowledged is rare: it excuses too much."""
     found: dict[str, float] = {}
     for fault in FAULTS[:-1]:
-        on = chance.random() < (likelihood * 0.35 if fault == "lossy" else likelihood)
+        on = chance.random() < (LIKELIHOOD * 0.35 if fault == "lossy" else LIKELIHOOD)
         strength = chance.choice((0.1, 0.3, 1.0))
         if on:
             found[fault] = strength
@@ -75,6 +78,6 @@ def draw_faults(chance: random.Random, *, likelihood: float = 0.4) -> Faults:
         # A healthy world: here no lost lease is excused.
         return drawn.without(*(fault for fault in FAULTS if fault not in BENIGN))
     # Drawn last, so that a seed has the other faults that it always had.
-    if chance.random() < likelihood:
+    if chance.random() < LIKELIHOOD:
         drawn = Faults({**drawn.strength, FAULTS[-1]: chance.choice((0.1, 0.3, 1.0))})
     return drawn

@@ -47,7 +47,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask, Task
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
-from minuet.simulation.loop import current_process
+from minuet.simulation.loop import die
 from minuet.simulation.model import ModelStore
 from minuet.simulation.programs import (
     DOCUMENTS,
@@ -230,9 +230,7 @@ class Functions:
     async def _dying(self, chance: random.Random, ctx: Context, x: int) -> Any:
         if chance.random() < 0.5 * self._faults().of("crash"):
             self._coverage.hit("fault crash")
-            process = current_process()
-            process.kill()
-            await process.loop.create_future()
+            await die()
         return x % 17
 
     def _begin(self, ctx: Context, x: int) -> random.Random:

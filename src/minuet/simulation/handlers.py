@@ -23,7 +23,7 @@ from minuet.simulation.contents import DAMAGED
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS
 from minuet.simulation.faults import Faults
-from minuet.simulation.loop import Process, current_process
+from minuet.simulation.loop import Process, current_process, die
 from minuet.simulation.streams import Streams
 from minuet.store.records import Key
 
@@ -213,9 +213,7 @@ class Outside:
 
     async def _die(self) -> None:
         self._coverage.hit("fault crash")
-        process = current_process()
-        process.kill()
-        await process.loop.create_future()
+        await die()
 
 
 def _instance(ctx: Context) -> Key:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.dead_letters import DeadLetterView, LetterStatus
+from minuet.app.dead_letters import DeadLetterView
 from minuet.errors import (
     DeadLetterNotFoundError,
     RunConflictError,
@@ -22,6 +22,7 @@ from minuet.events import RunRetried
 from minuet.kernel.fold import NumberedEvent
 from minuet.simulation.coverage import Coverage
 from minuet.store.records import DeadLetter
+from minuet.types import LetterStatus
 
 #: Mean seconds between two looks.
 GAP = 0.4

@@ -92,6 +92,13 @@ def current_process() -> Process:
     return process
 
 
+async def die() -> None:
+    """Kill the process that runs here."""
+    process = current_process()
+    process.kill()
+    await process.loop.create_future()
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Virtual time, a drawn order, and processes."""
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from minuet.bridge.snapshot import signal_view, view_of
+from minuet.bridge.snapshot import facts_of, state_of
 from minuet.clock import Clock
-from minuet.kernel.fold import JoinView, State
-from minuet.kernel.invariants import Leased, RunFacts
+from minuet.kernel.fold import State
+from minuet.kernel.invariants import RunFacts
 from minuet.store.blob import BlobTable
 from minuet.store.exchange import Exchange, Take
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory.exchange import Taken
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    DeadLetter,
-    EventRecord,
-    Run,
-    Signal,
-    Token,
-    WorkflowVersion,
-)
+from minuet.store.records import DeadLetter, EventRecord, Run, Signal, Token, WorkflowVersion
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
 from minuet.store.rules.workflows import Named
@@ -37,17 +29,19 @@ _TABLES = (
     *("_named", "_versions", "_cells"),
 )
 
+#: The store's clock at the beginning of virtual time.
+START_MS = 1_700_000_000_000
+
 
 class StoreClock:
     """The store's clock: virtual time and an offset that jumps."""
 
-    def __init__(self, seconds: Any, start_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, seconds: Any) -> None:
         self._seconds = seconds
-        self._start_ms = start_ms
         self.offset_ms = 0
 
     def now_ms(self) -> int:
-        return self._start_ms + self.offset_ms + int(self._seconds() * 1000)
+        return START_MS + self.offset_ms + int(self._seconds() * 1000)
 
 
 class ShownWorkflows(MemoryWorkflows):
@@ -165,67 +159,14 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
         """Tokens that hold a concurrency slot."""
         return [t for t in self._tokens.values() if t.slot and t.lane != "slot"]
 
-    def state(self, run: str, outputs: dict[int, bytes]) -> State:
+    def stored(self, run: str, outputs: Mapping[int, bytes]) -> tuple[State, RunFacts]:
         """A run's rows in the form that the kernel compares. `outputs` are by event."""
-        row = self._runs[run]
-        sources: dict[tuple[str, str], dict[str, bool]] = {}
-        for (key, source), arrival in self._arrivals.items():
-            if key[0] == run:
-                sources.setdefault(key[1:], {})[source] = arrival.live
-        return State(
-            status=row.status,
-            counter=row.counter,
-            seq=row.seq,
-            generation=row.generation,
-            workflow=row.workflow,
-            plan=row.plan,
-            input=row.input,
-            error=row.error,
-            undos=row.undos,
-            ends_as=row.ends_as,
-            output_bytes=row.output_bytes,
-            tokens={
-                key[1:]: view_of(token, outputs.get(token.event))
-                for key, token in self._tokens.items()
-                if key[0] == run
-            },
-            joins={
-                key[1:]: JoinView(
-                    join.need,
-                    join.total,
-                    join.live,
-                    join.skipped,
-                    join.fired,
-                    sources.get(key[1:], {}),
-                )
-                for key, join in self._joins.items()
-                if key[0] == run
-            },
-            steps={(*key[1:], name): v for (key, name), v in self._steps.items() if key[0] == run},
-            signals={s.id: signal_view(s) for s in self._signals.of("run", run).values()},
-        )
+        snapshot = self._snapshot(self._runs[run])
+        return state_of(snapshot, outputs), facts_of(snapshot, self._clock.now_ms())
 
     def letters(self, run: str) -> list[DeadLetter]:
         """The dead letters of a run."""
         return list(self._dead_letters.of("run", run).values())
-
-    def facts(self, run: str) -> RunFacts:
-        """What the store knows about a run beyond its state."""
-        leased = [t for key, t in self._tokens.items() if key[0] == run and t.state == "leased"]
-        return RunFacts(
-            now_ms=self._clock.now_ms(),
-            max_lease_ms=LEASE_MS_MAX,
-            deadline_ms=self._runs[run].deadline_ms,
-            leased=tuple(Leased(t.node, t.scope, t.lease, t.session, t.due_ms) for t in leased),
-            dead_letters=tuple(
-                (key[1], key[2], generation)
-                for key, generation in self._dead_letters
-                if key[0] == run
-            ),
-            pending_letters=tuple(
-                letter.generation for letter in self.letters(run) if letter.status == "pending"
-            ),
-        )
 
     def has_work(
         self, tenant: str, queues: Sequence[str], runs: Collection[str] | None = None

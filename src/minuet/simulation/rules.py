@@ -263,7 +263,7 @@ def _foreach_rules(program: Program, state: State, event: Event) -> Iterator[str
     join = state.joins.get((node.foreach.node, scope))
     if join is not None and not join.fired:
         count, arrived = join.total - 1, join.live + join.skipped - 1
-        due = min(list_items(program, node, count).window + arrived, count)
+        due = min(list_items(node, count).window + arrived, count)
         if len(items) != due:
             yield f"{len(items)} items of {(node.foreach.node, scope)} were issued, {due} were due"
     is_set = state.tokens[event.node, event.scope].given != 0

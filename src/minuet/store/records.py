@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from minuet.types import RunStatus
+from minuet.types import LetterStatus, RunStatus
 
 #: The default tenant.
 DEFAULT_TENANT = "default"
@@ -99,8 +99,6 @@ Key: TypeAlias = tuple[str, str, str]
 
 #: Where a dead letter is in their order: when it was kept, run, node, encoded scope, generation.
 LetterPlace: TypeAlias = tuple[int, str, str, str, int]
-
-LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 
 #: Before every dead letter.
 FIRST_PLACE: LetterPlace = (-1, "", "", "", 0)

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from minuet.app.app import App
 from minuet.app.compiling import is_name, read_source
 from minuet.app.options import OptionArguments
+from minuet.app.portal import refuse_loop
 from minuet.clock import ManualClock
 from minuet.errors import InputError
 from minuet.ids import Ids, SeededIds
@@ -120,13 +121,7 @@ async def aplay(
 
 def play(workflow: Any, input: Any = None, **arguments: Unpack[PlayArguments]) -> Played:
     """As `aplay`, for tests that do not use asyncio. It takes the same arguments."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        # Not here: what is raised by the run would have this error as its context.
-        pass
-    else:
-        raise RuntimeError("play(…) blocks, and an event loop is running here: use await aplay(…)")
+    refuse_loop("play(…)", "await aplay(…)")
     return asyncio.run(aplay(workflow, input, **arguments))
 
 

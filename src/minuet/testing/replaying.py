@@ -15,6 +15,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.compiling import read_source
 from minuet.app.options import OptionArguments
+from minuet.app.portal import refuse_loop
 
 # What a recording is, and how a file of one is read: callers need both.
 from minuet.bridge.recording import Recording as Recording
@@ -162,15 +163,7 @@ class ReplayArguments(TypedDict, total=False):
 
 def replay(recorded: Any, workflow: Any = None, **arguments: Unpack[ReplayArguments]) -> Replayed:
     """As `areplay`, for tests that do not use asyncio. It takes the same arguments."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        # Not here: what is raised by the run would have this error as its context.
-        pass
-    else:
-        raise RuntimeError(
-            "replay(…) blocks, and an event loop is running here: use await areplay(…)"
-        )
+    refuse_loop("replay(…)", "await areplay(…)")
     return asyncio.run(areplay(recorded, workflow, **arguments))
 
 

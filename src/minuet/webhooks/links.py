@@ -15,6 +15,7 @@ import hmac
 
 import msgspec
 
+from minuet.bridge.pages import read_cell
 from minuet.ids import Ids
 from minuet.store.base import Store
 from minuet.store.records import CellChange
@@ -49,8 +50,8 @@ _decode = msgspec.msgpack.Decoder(Link).decode
 
 async def read_secret(store: Store) -> bytes | None:
     """The secret of a store; None: no link was made so far."""
-    cells = await store.list_cells(SECRET, limit=1)
-    return cells[0].data if cells and cells[0].name == SECRET else None
+    cell = await read_cell(store, SECRET)
+    return None if cell is None else cell.data
 
 
 async def make_secret(store: Store, ids: Ids) -> bytes:

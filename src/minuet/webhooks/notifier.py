@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from minuet.bridge.pages import read_cell, read_cells
 from minuet.clock import Clock
 from minuet.errors import MinuetError
 from minuet.ids import Ids
@@ -29,7 +30,6 @@ from minuet.webhooks.outbox import (
     Standing,
     cell_name,
     encode,
-    list_cells,
     pass_on,
     read_queued,
     read_standing,
@@ -145,9 +145,8 @@ class Notifier:
     async def _send_some(self, receiver: Receiver) -> bool:
         """Send to a receiver what is due; whether there may be more."""
         standing_cell = f"{RECEIVER}{receiver.name}"
-        found = await self._store.list_cells(standing_cell, limit=1)
-        known = [cell.data for cell in found if cell.name == standing_cell]
-        standing = read_standing(known[0]) if known else Standing()
+        known = await read_cell(self._store, standing_cell)
+        standing = read_standing(known.data) if known is not None else Standing()
         now_ms = self._clock.now_ms()
         if standing.due_ms > now_ms or not await self._lease.hold():
             return False
@@ -176,7 +175,7 @@ class Notifier:
         """The first notices of some runs, those that are due."""
         some: list[tuple[Cell, Queued]] = []
         seen: set[tuple[str, str]] = set()
-        async for cell in list_cells(self._store, f"{OUT}{receiver.name}/"):
+        async for cell in read_cells(self._store, f"{OUT}{receiver.name}/"):
             try:
                 queued = read_queued(cell.data)
             except msgspec.MsgspecError as error:
@@ -248,8 +247,8 @@ class _Lease:
         now_ms = self._clock.now_ms()
         if self._own and 0 <= now_ms - self._own_ms < self._lease_ms // 3:
             return True
-        cells = await self._store.list_cells(LEASE, limit=1)
-        data = cells[0].data if cells and cells[0].name == LEASE else None
+        cell = await read_cell(self._store, LEASE)
+        data = None if cell is None else cell.data
         if data != self._own:
             self._own = b""
             if data is not None:

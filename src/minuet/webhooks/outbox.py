@@ -13,7 +13,7 @@ So a process that dies between the two leaves a note, and the next one writes th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -22,7 +22,7 @@ from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError
 from minuet.kernel.fold import NumberedEvent
 from minuet.store.base import Store
-from minuet.store.records import Cell, CellChange, Run
+from minuet.store.records import CellChange, Run
 from minuet.webhooks.addresses import Addresses
 from minuet.webhooks.notices import Notice, find_notices, needs_history
 from minuet.webhooks.receivers import Receiver
@@ -31,7 +31,7 @@ OUT = "webhooks/out/"
 GONE = "webhooks/gone/"
 RECEIVER = "webhooks/receiver/"
 
-#: Runs, events and cells that are read at once.
+#: Runs and events that are read at once.
 PAGE = 500
 
 #: Longest id of a run that is part of a cell's name unchanged.
@@ -142,12 +142,3 @@ async def pass_on_run(
     if changes:
         await store.write_cells(changes)
     await store.mark_noted(run.tenant, run.run, upto)
-
-
-async def list_cells(store: Store, prefix: str) -> AsyncIterator[Cell]:
-    """All cells with a prefix."""
-    after = ""
-    while page := await store.list_cells(prefix, after=after, limit=PAGE):
-        for cell in page:
-            yield cell
-        after = page[-1].name

@@ -14,12 +14,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from minuet.bridge.pages import read_cells
 from minuet.nodes.spec import NodeType, NodeTypeInfo
 from minuet.store.base import Store
-from minuet.store.records import Cell, CellChange
-
-#: Types that are read at once.
-PAGE = 500
+from minuet.store.records import CellChange
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(NodeTypeInfo).decode
@@ -27,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(NodeTypeInfo).decode
 
 async def announce(store: Store, tenant: str, types: Iterable[NodeType], now_ms: int) -> None:
     """Say what can be said of these types."""
-    known = {cell.name: cell.data for cell in await _cells(store, tenant)}
+    known = {cell.name: cell.data async for cell in read_cells(store, _folder(tenant))}
     changes = []
     for found in types:
         name = f"{_folder(tenant)}{quote(found.name, safe='')}/{quote(found.version, safe='')}"
@@ -45,7 +43,8 @@ async def list_announced(store: Store, tenant: str) -> list[NodeTypeInfo]:
     """The types that workers of this tenant have announced, by name; of several versions, the one
     that was announced last."""
     found: dict[str, NodeTypeInfo] = {}
-    for one in (_decode(cell.data) for cell in await _cells(store, tenant)):
+    async for cell in read_cells(store, _folder(tenant)):
+        one = _decode(cell.data)
         other = found.get(one.name)
         if other is None or (other.created_ms or 0) <= (one.created_ms or 0):
             found[one.name] = one
@@ -55,15 +54,6 @@ async def list_announced(store: Store, tenant: str) -> list[NodeTypeInfo]:
 def _info(found: NodeType, created_ms: int | None) -> NodeTypeInfo:
     fields = {name: getattr(found, name) for name in NodeTypeInfo.__struct_fields__}
     return NodeTypeInfo(**(fields | {"created_ms": created_ms}))
-
-
-async def _cells(store: Store, tenant: str) -> list[Cell]:
-    cells: list[Cell] = []
-    after = ""
-    while page := await store.list_cells(_folder(tenant), after=after, limit=PAGE):
-        cells += page
-        after = page[-1].name
-    return cells
 
 
 def _folder(tenant: str) -> str:

@@ -63,7 +63,7 @@ def run_hidden(assignment: Assignment, node: Node) -> Outcome:
         if problem is not None:
             return problem
         assert assignment.loaded is not None
-        items = assignment.items = list_items(assignment.loaded.program, node, len(value))
+        items = assignment.items = list_items(node, len(value))
         if len(assignment.output) <= LISTED_BYTES_MAX:
             listed = Listed(items.count, items.window, items=value)
             assignment.output = msgspec.json.encode(listed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from minuet.api.replies.access import AuditEntry, Key, NewKey, Sender
 from minuet.api.replies.approvals import Approval, Decided, Decision, LeadsTo
-from minuet.api.replies.base import Moment, Reply, RunId, Status
+from minuet.api.replies.base import Moment, Reply, RunId
 from minuet.api.replies.dead_letters import (
     DeadLetter,
     LetterDetails,
@@ -150,7 +150,6 @@ __all__ = [
     "Sender",
     "Settled",
     "StalledRuns",
-    "Status",
     "Step",
     "Submitted",
     "Task",

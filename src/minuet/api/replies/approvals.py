@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from minuet.api.replies.base import Moment, Reply, RunId
+from minuet.app.approvals import ApprovalStatus, AtTimeout
 
 
 class Decision(Reply, frozen=True):
@@ -38,7 +39,7 @@ class Approval(Reply, frozen=True):
     description: str | None
     approvers: list[str]
     quorum: int
-    status: Literal["pending", "decided", "timeout", "cancelled"]
+    status: ApprovalStatus
     decision: Literal["approve", "reject", "timeout"] | None
     payload: Any
     form: dict[str, Any] | None
@@ -51,7 +52,7 @@ class Approval(Reply, frozen=True):
     decided_at: Moment | None
     timeout_at: Moment | None
     at_timeout: Annotated[
-        Literal["approve", "reject", "fail", "reassign"] | None,
+        AtTimeout | None,
         Meta(description="What follows when the time is over; null: it waits forever."),
     ]
     approval_ui_url: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +15,6 @@ Moment = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 RunId = Annotated[str, Meta(examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436"])]
 
 

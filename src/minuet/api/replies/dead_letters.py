@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from minuet.api.replies.base import Moment, Reply, RunId
+from minuet.app.redrives import RedriveState
+from minuet.types import LetterStatus
 
 
 class DeadLetter(Reply, frozen=True):
@@ -27,7 +29,7 @@ class DeadLetter(Reply, frozen=True):
     reprocessed_at: Moment | None
     discarded_at: Moment | None
     why: str | None
-    status: Literal["pending", "reprocessed", "discarded"]
+    status: LetterStatus
     #: Whether its run waits until somebody decides.
     held: bool
 
@@ -80,7 +82,7 @@ class Redrive(Reply, frozen=True):
     by: str | None
     per_second: float | None
     state: Annotated[
-        Literal["running", "done", "stopped", "interrupted"],
+        RedriveState,
         Meta(description="`interrupted`: its server has ended; another one goes on with it."),
     ]
     total: int

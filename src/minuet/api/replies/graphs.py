@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from minuet.api.replies.base import Reply
+from minuet.plan.plan import Role
 
 
 class GraphRule(Reply, frozen=True):
@@ -83,7 +84,7 @@ class GraphEdge(Reply, frozen=True, rename={"source": "from", "target": "to"}):
 
     source: str
     target: str
-    roles: list[Literal["static", "branch", "break", "timeout", "back", "error", "reject"]] = []
+    roles: list[Role] = []
     rules: list[GraphEdgeRule] = []
     is_default: Annotated[bool, Meta(description="Taken if no rule of the branch fits.")] = False
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from minuet.api.replies.base import Moment, Reply, RunId, Status
+from minuet.api.replies.base import Moment, Reply, RunId
 from minuet.api.replies.instances import Node
 from minuet.api.replies.workflows import Diagnostic
 from minuet.app.actions import BulkAction
+from minuet.types import RunStatus
 
 
 class RunRow(Reply, frozen=True):
@@ -20,7 +21,7 @@ class RunRow(Reply, frozen=True):
     version: Annotated[int | None, Meta(description="null: the run of a bare document.")]
     tag: str | None
     plan: Annotated[str, Meta(description="Reference of its compiled plan.")]
-    status: Status
+    status: RunStatus
     input: Any
     error: dict[str, Any] | None
     counter: Annotated[int, Meta(description="Live tokens; 0 when the run is over.")]
@@ -110,7 +111,7 @@ class ChangedRun(Reply, frozen=True):
     run_id: str
     workflow: str | None
     status: Annotated[
-        Status | None,
+        RunStatus | None,
         Meta(description="Before a preview, after a change; null: it is not there."),
     ]
     changed: bool
@@ -160,7 +161,7 @@ class ChildRun(Reply, frozen=True):
     node_id: str | None
     scope: list[int]
     workflow: str
-    status: Status
+    status: RunStatus
 
 
 class Run(RunRow, frozen=True):
@@ -186,7 +187,7 @@ class RunAt(Reply, frozen=True):
 
     run_id: RunId
     workflow: str
-    status: Status
+    status: RunStatus
     output: Any
     nodes: dict[str, Node]
     error: dict[str, Any] | None
@@ -219,4 +220,4 @@ class Triggered(Reply, frozen=True):
     """A run that was started."""
 
     execution_id: RunId
-    status: Status
+    status: RunStatus

@@ -23,7 +23,7 @@ from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
 from minuet.app.acting import recorded_by
 from minuet.app.app import Facade
-from minuet.app.approvals import Approval
+from minuet.app.approvals import Approval, ApprovalStatus
 from minuet.app.links import Link
 from minuet.errors import InputError
 
@@ -50,7 +50,7 @@ async def list_approvals(
     facade: Here,
     run_id: Annotated[str | None, Query(description="Only those of this run.")] = None,
     status: Annotated[
-        Literal["pending", "decided", "timeout", "cancelled", "all"],
+        Literal[ApprovalStatus, "all"],
         Query(description="Only those with this status."),
     ] = "pending",
     limit: Limit = 100,

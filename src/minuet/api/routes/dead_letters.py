@@ -17,6 +17,7 @@ from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.errors import InputError
+from minuet.types import LetterStatus
 
 router = APIRouter(tags=["dead letters"])
 
@@ -36,7 +37,7 @@ OfNode = Annotated[str | None, Query(description="Only those of this node.")]
 OfQueue = Annotated[str | None, Query(description="Only those of this queue.")]
 OfCause = Annotated[str | None, Query(description="Only those with this cause.")]
 Status = Annotated[
-    Literal["pending", "reprocessed", "discarded", "all"],
+    Literal[LetterStatus, "all"],
     Query(description="Only those with this status."),
 ]
 

@@ -14,15 +14,12 @@ from minuet.api.context import All, Here
 from minuet.api.describing import describes, describes_stream
 from minuet.api.parameters import Cursor, RunId
 from minuet.api.streaming import MEDIA, check_room, stream_events, stream_feed
+from minuet.app.argument_rules import SEQ_MAX
 from minuet.app.hub import Wanted
 from minuet.errors import InputError
 from minuet.types import TERMINAL, RunStatus
 
 router = APIRouter(tags=["runs"])
-
-#: Largest number of an event.
-SEQ_MAX = 2**31 - 1
-
 
 _DESCRIBED = describes(replies.Event, page=True, errors=(404, 429))
 describes_stream(

@@ -13,9 +13,9 @@ from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.context import All, Here
 from minuet.api.describing import describes, describes_stream
 from minuet.api.parameters import NodeName, RunId
-from minuet.api.routes.events import SEQ_MAX
 from minuet.api.streaming import LINE_ID, MEDIA, has_all_lines, stream_logs
 from minuet.app import shapes
+from minuet.app.argument_rules import SEQ_MAX
 from minuet.app.questions import LEVELS_MAX
 from minuet.plan.render import to_compact_graph, to_graph, to_mermaid
 from minuet.types import TERMINAL

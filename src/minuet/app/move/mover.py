@@ -14,15 +14,15 @@ from typing import Literal
 from minuet.app.move.cells import CellMover
 from minuet.app.move.transfer import Outcome, Transfer, was_open_here
 from minuet.app.move.workflows import WorkflowCopier, WorkflowOutcome
+from minuet.bridge.pages import read_runs
 from minuet.clock import Clock
 from minuet.errors import ConfigError
 from minuet.store.base import Store
 from minuet.store.records import Run
-from minuet.types import OPEN, TERMINAL
+from minuet.types import ENDED, OPEN, RunStatus
 from minuet.webhooks.outbox import OUT
 
-#: Runs read in one page, and runs moved at the same time.
-PAGE = 200
+#: Runs moved at the same time.
 AT_ONCE = 8
 
 #: Seconds between two polls of runs that workers hold.
@@ -67,22 +67,15 @@ class Mover:
         return sum([1 async for _ in self._runs()])
 
     async def _runs(self) -> AsyncIterator[Run]:
-        statuses = {"open": (*OPEN, "CANCELLED"), "finished": tuple(TERMINAL), None: ()}
+        statuses: dict[str | None, tuple[RunStatus, ...]] = {
+            "open": (*OPEN, "CANCELLED"),
+            "finished": ENDED,
+            None: (),
+        }
         for tenant in await self._source.list_tenants():
-            before: str | None = None
-            while True:
-                page = await self._source.list_runs(
-                    tenant,
-                    statuses=statuses[self._only],  # type: ignore[arg-type]
-                    before=before,
-                    limit=PAGE,
-                )
-                for run in page:
-                    if self._only is None or was_open_here(run) == (self._only == "open"):
-                        yield run
-                if len(page) < PAGE:
-                    break
-                before = page[-1].run
+            async for run in read_runs(self._source, tenant, statuses[self._only]):
+                if self._only is None or was_open_here(run) == (self._only == "open"):
+                    yield run
 
     async def copy_workflows(self) -> AsyncIterator[WorkflowOutcome]:
         """Copy the deployed workflows; what became of each version. It comes before `move`, so

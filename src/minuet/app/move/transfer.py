@@ -28,6 +28,7 @@ from minuet.app.move.parcel import (
     read_parcel,
     wrap,
 )
+from minuet.bridge.pages import read_events
 from minuet.bridge.programs import Programs
 from minuet.bridge.soundness import check_snapshot
 from minuet.clock import Clock
@@ -229,7 +230,10 @@ class Transfer:
         there = await self._target.read_run(run.tenant, run.run)
         expected: int | None = None
         if there is not None:
-            theirs, store = await self._read_events(there), moved_to(there)
+            theirs, store = (
+                await self._read_events(there),
+                moved_to(there),
+            )
             came_back = store == self._from or len(rows.events) > len(theirs) - 1
             if store is None or not came_back or not _continues(rows.events, theirs[:-1]):
                 return self._compare(rows, theirs, store)
@@ -271,12 +275,7 @@ class Transfer:
         return _outcome(rows, "moved")
 
     async def _read_events(self, run: Run) -> tuple[EventRecord, ...]:
-        found: list[EventRecord] = []
-        while True:
-            page = await self._target.read_events(run.tenant, run.run, len(found), 1000)
-            found += page
-            if len(page) < 1000:
-                return tuple(found)
+        return tuple(await read_events(self._target, run.tenant, run.run))
 
     async def _problem(self, snapshot: Snapshot) -> str | None:
         """What is wrong with a run: its rows, its history, its plan."""

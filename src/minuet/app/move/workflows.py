@@ -14,14 +14,12 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from minuet.app.move.parcel import refs_in
+from minuet.bridge.pages import read_versions
 from minuet.errors import StoreUnusableError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
 from minuet.store.records import WorkflowVersion
 from minuet.store.rules.workflows import is_same
-
-#: Versions read in one page.
-PAGE = 200
 
 
 class WorkflowOutcome(msgspec.Struct, frozen=True):
@@ -47,7 +45,7 @@ class WorkflowCopier:
         for tenant in await self._source.list_tenants():
             refused = ""
             copied: dict[str, None] = {}
-            async for version in self._versions(tenant):
+            async for version in read_versions(self._source, tenant):
                 if version.name == refused:
                     continue
                 outcome = await self._copy(version)
@@ -57,16 +55,6 @@ class WorkflowCopier:
                 yield outcome
             for name in () if self._dry_run else copied:
                 await self._copy_tags(tenant, name)
-
-    async def _versions(self, tenant: str) -> AsyncIterator[WorkflowVersion]:
-        after = ("", 0)
-        while True:
-            page = await self._source.list_versions(tenant, after=after, limit=PAGE)
-            for version in page:
-                yield version
-            if len(page) < PAGE:
-                return
-            after = (page[-1].name, page[-1].version)
 
     async def _copy(self, version: WorkflowVersion) -> WorkflowOutcome:
         tenant, name, number = version.tenant, version.name, version.version

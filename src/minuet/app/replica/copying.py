@@ -33,6 +33,7 @@ from minuet.app.replica.giving import (
     decode_snapshot,
     decode_standings,
 )
+from minuet.bridge.pages import read_cell, read_runs, read_versions
 from minuet.clock import Clock
 from minuet.errors import (
     MinuetError,
@@ -165,7 +166,8 @@ class Replica:
     async def open(self) -> None:
         """Read what the copy knows about itself; the store is open. StoreUnusableError if it is
         something else than a copy of this server."""
-        for cell in await self._store.list_cells(CELL, limit=1):
+        cell = await read_cell(self._store, CELL)
+        if cell is not None:
             noted = msgspec.json.decode(cell.data, type=Noted)
             if (noted.primary, noted.tenant) != (self.primary, self._tenant):
                 raise StoreUnusableError(
@@ -283,13 +285,10 @@ class Replica:
         theirs: dict[str, int] = {}
         async for page in primary.standings():
             theirs.update((one.run, one.seq) for one in page)
-        gone: list[str] = []
         ours: dict[str, int] = {}
-        before: str | None = None
-        while found := await self._store.list_runs(self._tenant, before=before, limit=1000):
-            before = found[-1].run
-            ours.update((run.run, run.seq) for run in found)
-            gone += [run.run for run in found if run.run not in theirs]
+        async for one in read_runs(self._store, self._tenant, page=1000):
+            ours[one.run] = one.seq
+        gone = [run for run in ours if run not in theirs]
         if gone:
             await self._store.remove_runs(gone)
         for run, seq in theirs.items():
@@ -315,19 +314,16 @@ class Replica:
     async def _delete_workflows(self, found: Deployments) -> None:
         """Delete the workflows that were deleted there, also when their names are used again."""
         theirs = {(version.name, version.version): version for version in found.versions}
-        after = ("", 0)
         gone: set[str] = set()
-        while page := await self._store.list_versions(self._tenant, after=after):
-            after = (page[-1].name, page[-1].version)
-            for version in page:
-                there = theirs.get((version.name, version.version))
-                # A text may be replaced, but is never removed alone.
-                if (
-                    there is None
-                    or not is_same(there, version)
-                    or (version.source and not there.source)
-                ):
-                    gone.add(version.name)
+        async for version in read_versions(self._store, self._tenant):
+            there = theirs.get((version.name, version.version))
+            # A text may be replaced, but is never removed alone.
+            if (
+                there is None
+                or not is_same(there, version)
+                or (version.source and not there.source)
+            ):
+                gone.add(version.name)
         for name in gone:
             await self._store.delete_workflow(self._tenant, name)
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 import msgspec
 
 from minuet.app.keys import KeyCells
+from minuet.bridge.pages import read_versions
 from minuet.store.base import Store
 from minuet.store.records import Cell, Snapshot, WorkflowVersion
 
 #: Runs on one page.
 PAGE = 1_000
-
-#: Versions that are read at once.
-_VERSIONS = 500
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -76,14 +74,7 @@ class Giver:
 
     async def deployments(self) -> bytes:
         """All deployed workflows."""
-        versions: list[WorkflowVersion] = []
-        after = ("", 0)
-        while True:
-            page = await self._store.list_versions(self._tenant, after=after, limit=_VERSIONS)
-            versions += page
-            if len(page) < _VERSIONS:
-                break
-            after = (page[-1].name, page[-1].version)
+        versions = [version async for version in read_versions(self._store, self._tenant)]
         tags = {}
         for name in dict.fromkeys(version.name for version in versions):
             found = await self._store.read_workflow(self._tenant, name)

@@ -85,7 +85,7 @@ class _Compiled:
         self._tree = tree
         self._limits = limits
         self._dialect = dialect
-        self._executable = Executable(tree, dialect.variables, limits)
+        self._executable = Executable(tree, dialect.variables)
 
     def _failed(self, error: CelError | str) -> ConditionError:
         message = error if isinstance(error, str) else error.describe(self.source)
@@ -123,7 +123,7 @@ class Cel(_Compiled, ReadsByName):
         meter = Meter(self._limits)
 
         def evaluate(part: Tree) -> Any:
-            return Executable(part, self._dialect.variables, self._limits).run(variables, meter)
+            return Executable(part, self._dialect.variables).run(variables, meter)
 
         parts = Explainer(self.source, evaluate, self._limits).explain(self._tree)
         return {**explanation, "operands": operands, "missing": missing, "parts": parts}

@@ -9,20 +9,18 @@ from minuet.conditions.cel.closures import MISSING, Closure, Scope, compile_tree
 from minuet.conditions.cel.errors import CelError, LimitError
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.tree import Tree
-from minuet.conditions.limits import LIMITS, Limits
 
 
 class Executable:
     """Immutable, and safe to share between threads: only the frame changes."""
 
-    __slots__ = ("_closure", "_limits", "_names", "_size")
+    __slots__ = ("_closure", "_names", "_size")
 
-    def __init__(self, tree: Tree, variables: tuple[str, ...], limits: Limits = LIMITS) -> None:
+    def __init__(self, tree: Tree, variables: tuple[str, ...]) -> None:
         scope = Scope(variables)
         self._closure: Closure = compile_tree(tree, scope)
         self._names = variables
         self._size = scope.size
-        self._limits = limits
 
     def run(self, variables: Mapping[str, Any], meter: Meter) -> Any:
         """The value of the expression. Raises `CelError` if it has none."""

@@ -25,7 +25,7 @@ from minuet.nodes.io.asking import format_of, read_json, repair, schema_of, serv
 from minuet.nodes.io.chat import ToolCall, Usage, ask
 from minuet.nodes.io.checking import check_config
 from minuet.nodes.io.choosing import CHOOSING, Choosing
-from minuet.nodes.io.prompting import cut, opening
+from minuet.nodes.io.prompting import RESULT_LENGTH_MAX, cut, opening
 from minuet.nodes.io.spending import Spending, spent_in
 from minuet.nodes.io.tools import Tool, find_tools
 from minuet.nodes.spec import Call, NodeType, Wait
@@ -43,8 +43,7 @@ CALLS_MAX = 32
 #: Largest answer of the model.
 ANSWER_BYTES_MAX = 1024 * 1024
 
-#: Characters that the model is shown of a tool's result, and of its error.
-RESULT_LENGTH_MAX = 16_000
+#: Characters that the model is shown of a tool's error.
 ERROR_LENGTH_MAX = 2_000
 
 #: The step that asks the model.

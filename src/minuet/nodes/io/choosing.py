@@ -16,7 +16,7 @@ import msgspec
 from minuet.nodes.agents import PastNode
 from minuet.nodes.context import Context
 from minuet.nodes.io.asking import format_of, read_json, repair
-from minuet.nodes.io.prompting import cut
+from minuet.nodes.io.prompting import RESULT_LENGTH_MAX, cut
 from minuet.schemas import compile_schema
 from minuet.types import Json
 
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 #: The step that asks for the choice.
 CHOOSING = "choose next nodes"
 
-#: Node instances of the history, and characters of each output and of the result.
+#: Node instances of the history, and characters of each output.
 NODES_MAX = 50
 OUTPUT_LENGTH_MAX = 500
-RESULT_LENGTH_MAX = 16_000
 
 SYSTEM = """\
 You decide where a workflow goes next. Choose one or more of the available next nodes, by their \

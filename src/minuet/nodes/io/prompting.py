@@ -12,6 +12,9 @@ import msgspec
 from minuet.nodes.spec import Call
 from minuet.types import Json
 
+#: Characters that the model is shown of a result: of a tool's, or of its own.
+RESULT_LENGTH_MAX = 16_000
+
 #: Characters of the outputs of earlier nodes.
 CONTEXT_LENGTH_MAX = 100_000
 

@@ -12,18 +12,18 @@ from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
 from minuet.store.cells import MemoryCells
 from minuet.store.changes import NewRun
 from minuet.store.feed import FeedPage, MemoryFeed
+from minuet.store.histories import MemoryHistories
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
 from minuet.store.records import DEFAULT_TENANT, EventRecord, Run, Snapshot
 from minuet.store.rules.shared import key_conflict
-from minuet.store.tables import newest_runs
 from minuet.store.workflows import MemoryWorkflows
-from minuet.types import TERMINAL, RunStatus
+from minuet.types import TERMINAL
 
 
-class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
+class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells, MemoryHistories):
     """A log that lives as long as this object."""
 
     def __init__(
@@ -181,39 +181,8 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 
-    async def read_run(self, tenant: str, run: str) -> Run | None:
-        found = self._runs.get(run)
-        return msgspec.structs.replace(found) if found and found.tenant == tenant else None
-
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        statuses: Sequence[RunStatus] = (),
-        workflow: str | None = None,
-        before: str | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        return newest_runs(self._runs.values(), tenant, statuses, workflow, before, limit)
-
-    async def read_events(
-        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
-    ) -> list[EventRecord]:
-        if await self.read_run(tenant, run) is None:
-            return []
-        return self._events[run][after_seq : after_seq + limit]
-
     async def read_feed(self, after: str | None, limit: int) -> FeedPage:
         return self._feed.read(after, limit, self._find_entry)
-
-    def _find_entry(self, run: str, seq: int) -> tuple[str, str, EventRecord] | None:
-        row, events = self._runs.get(run), self._events.get(run, ())
-        if row is None or seq > len(events):
-            return None
-        return row.tenant, row.workflow, events[seq - 1]
-
-    async def list_tenants(self) -> list[str]:
-        return sorted({row.tenant for row in self._runs.values()} | self._blobs.tenants)
 
     async def list_plans(
         self, tenant: str, *, after: str = "", limit: int = 1000

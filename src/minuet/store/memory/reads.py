@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 from minuet.store.feed import FeedPage, poll_feed
+from minuet.store.histories import MemoryHistories
 from minuet.store.memory.rows import MemoryRows, by_key
 from minuet.store.records import (
     FIRST_PLACE,
     DeadLetter,
-    EventRecord,
     Key,
     LetterPlace,
     QueueDepth,
@@ -20,34 +19,14 @@ from minuet.store.records import (
     Snapshot,
     Token,
 )
-from minuet.store.tables import newest_runs
-from minuet.types import OPEN, RunStatus
+from minuet.store.tables import RunTable
+from minuet.types import OPEN
 
 
-class MemoryReads(MemoryRows):
+class MemoryReads(MemoryRows, MemoryHistories):
     """The verbs that read."""
 
-    async def read_run(self, tenant: str, run: str) -> Run | None:
-        row = self._runs.get(run)
-        return copy.copy(row) if row is not None and row.tenant == tenant else None
-
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        statuses: Sequence[RunStatus] = (),
-        workflow: str | None = None,
-        before: str | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        return newest_runs(self._runs.values(), tenant, statuses, workflow, before, limit)
-
-    async def read_events(
-        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
-    ) -> list[EventRecord]:
-        if await self.read_run(tenant, run) is None:
-            return []
-        return self._events[run][after_seq : after_seq + limit]
+    _runs: RunTable
 
     async def read_feed(
         self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
@@ -56,12 +35,6 @@ class MemoryReads(MemoryRows):
             return self._feed.read(after, limit, self._find_entry)
 
         return await poll_feed(read, self._change, wait_ms if after is not None else 0, wait_ms)
-
-    def _find_entry(self, run: str, seq: int) -> tuple[str, str, EventRecord] | None:
-        row, events = self._runs.get(run), self._events.get(run, ())
-        if row is None or seq > len(events):
-            return None
-        return row.tenant, row.workflow, events[seq - 1]
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
         tokens = self._tokens.of("run", run).values()
@@ -80,11 +53,14 @@ class MemoryReads(MemoryRows):
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         row = await self.read_run(tenant, run)
-        if row is None:
-            return None
+        return None if row is None else self._snapshot(row)
+
+    def _snapshot(self, row: Run) -> Snapshot:
+        """Everything that is held of a run beside its row."""
+        run = row.run
         return Snapshot(
             run=row,
-            tokens=tuple(await self.read_tokens(tenant, run)),
+            tokens=tuple(copy.copy(t) for _, t in sorted(self._tokens.of("run", run).items())),
             joins=tuple(copy.copy(row) for _, row in sorted(self._joins.of("run", run).items())),
             arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals.of("run", run))),
             events=tuple(self._events[run]),
@@ -155,9 +131,6 @@ class MemoryReads(MemoryRows):
             )
             for (tenant, queue), tokens in sorted(groups.items())
         ]
-
-    async def list_tenants(self) -> list[str]:
-        return sorted({run.tenant for run in self._runs.values()} | self._blobs.tenants)
 
     async def list_plans(
         self, tenant: str, *, after: str = "", limit: int = 1000

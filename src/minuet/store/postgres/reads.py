@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.database import Link
@@ -29,7 +29,7 @@ from minuet.store.records import (
     Snapshot,
     Token,
 )
-from minuet.types import OPEN, RunStatus
+from minuet.types import OPEN, STATUSES, RunStatus
 
 # The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
 _READ_RUN = statement("read_run")
@@ -83,7 +83,7 @@ async def list_runs(
     if workflow is None and not statuses:
         rows = await link.rows(_LIST_RUNS, *page)
     else:
-        wanted = sorted(set(statuses or get_args(RunStatus)))
+        wanted = sorted(set(statuses or STATUSES))
         if workflow is None:
             rows = await link.rows(_LIST_RUNS_BY_STATUS, *page, wanted)
         else:

@@ -97,7 +97,7 @@ def _row(*values: Any) -> bytes:
 
 def _struct_row(layout: Layout, record: Any, **extra: Any) -> bytes:
     """A row of a run or a token. What only Redis keeps of it is given apart."""
-    values = [_number(layout, record, extra, name) for name in layout.numbers]
+    values = [_number(record, extra, name) for name in layout.numbers]
     row = [layout.struct.pack(*values)]
     for name in layout.strings:
         data = getattr(record, name).encode()
@@ -105,7 +105,7 @@ def _struct_row(layout: Layout, record: Any, **extra: Any) -> bytes:
     return b"".join(row) + _packed_row(layout, record, **extra)
 
 
-def _number(layout: Layout, record: Any, extra: dict[str, Any], name: str) -> int:
+def _number(record: Any, extra: dict[str, Any], name: str) -> int:
     value = extra[name] if name in extra else getattr(record, name)
     return NEVER if value is None else value
 

@@ -21,10 +21,7 @@ from minuet.store.records import (
 from minuet.store.redis import rows
 from minuet.store.redis.columns import FIELDS
 from minuet.store.redis.feed import RedisFeed
-from minuet.types import OPEN, RunStatus
-
-_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
-_LETTER_STATUSES = ("pending", "reprocessed", "discarded")
+from minuet.types import OPEN, STATUSES, LetterStatus, RunStatus
 
 
 class RedisReads(RedisFeed):
@@ -43,7 +40,7 @@ class RedisReads(RedisFeed):
         before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:
-        wanted = sorted(set(statuses)) or _STATUSES
+        wanted = sorted(set(statuses)) or STATUSES
         found = await self._all("list_runs", tenant, wanted, workflow, before, limit)
         runs = [rows.run_of(row) for row in found]
         return sorted(runs, key=lambda run: run.run, reverse=True)[:limit]
@@ -104,7 +101,7 @@ class RedisReads(RedisFeed):
         limit: int = 100,
     ) -> list[DeadLetter]:
         member = rows.letter_member(after)
-        statuses = _LETTER_STATUSES if status is None else (status,)
+        statuses = get_args(LetterStatus) if status is None else (status,)
         # Each partition gives its share of a page, so that none is read again for every page.
         homes = self._partitions.names if run is None else (self._home(run),)
         share = -(-limit // len(homes))

@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import get_args
 
 from minuet.store import feed, records
 from minuet.store.exchange import GOES_ON
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
 from minuet.store.redis.messages import ARRAYS, VALUES
-from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
+from minuet.types import CLOSED, STATUSES, TERMINAL, UNDO
 
 _LIMITS = tuple(name for name in vars(records) if name.endswith("_MAX"))
 _TEXTS = ("CHILD_ENDED",)
@@ -71,7 +70,7 @@ def _names() -> dict[str, str]:
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
     names |= {"L_GOES_ON": _set(GOES_ON)}
     names |= {"L_CLOSED": _set(CLOSED), "L_UNDO": _quote(UNDO)}
-    statuses = ", ".join(map(_quote, get_args(RunStatus)))
+    statuses = ", ".join(map(_quote, STATUSES))
     names |= {"L_STATUSES": f"{{ {statuses} }}"}
     names |= {"L_SIGNAL_WAIT": _quote(records.SIGNAL_WAIT)}
     names |= {"L_APPROVAL_WAIT": _quote(records.APPROVAL_WAIT)}

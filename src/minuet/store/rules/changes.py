@@ -9,17 +9,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from minuet import events
-from minuet.store.records import (
-    Arrival,
-    DeadLetter,
-    EventRecord,
-    Join,
-    Key,
-    LetterStatus,
-    Run,
-    Signal,
-    Token,
-)
+from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Key, Run, Signal, Token
+from minuet.types import LetterStatus
 
 
 class Source(Protocol):

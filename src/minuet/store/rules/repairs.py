@@ -6,10 +6,10 @@ import msgspec
 
 from minuet import events
 from minuet.store.changes import Change, Repair, RepairAction
-from minuet.store.records import HOLD_WAIT, LIVE_STATES, TIMED_OUT, LetterStatus, Run, Token
+from minuet.store.records import HOLD_WAIT, LIVE_STATES, TIMED_OUT, Run, Token
 from minuet.store.rules.leases import is_open
 from minuet.store.rules.runs import Runs
-from minuet.types import CLOSED, TERMINAL
+from minuet.types import CLOSED, TERMINAL, LetterStatus
 
 #: Why a token that has ended cannot be changed, by its outcome.
 _ENDED = {

@@ -26,7 +26,7 @@ from minuet.store.exchange import Delivery, Held
 from minuet.store.families import awaited_children, end_signal, undo_place
 from minuet.store.lenient import DAMAGE
 from minuet.store.records import DEPTH_MAX, LIVE_STATES, TIMED_OUT, Run, Snapshot
-from minuet.store.rules.shared import check_rows, key_conflict
+from minuet.store.rules.shared import check_rows, key_conflict, run_created
 from minuet.store.rules.slots import slot_of
 from minuet.store.rules.steps import Steps
 from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
@@ -162,23 +162,7 @@ class Runs(Steps):
             self.rewritten_runs.add(parent.run)
         self.runs[run.run] = run
         self.new_runs.add(run.run)
-        self._append(
-            run,
-            events.RunCreated(
-                run.workflow,
-                run.plan,
-                msgspec.Raw(run.input),
-                run.tags,
-                run.parent,
-                run.version,
-                run.tag,
-                run.parent_node,
-                run.parent_scope,
-                run.depth,
-                run.parent_number,
-                run.undo_on,
-            ),
-        )
+        self._append(run, run_created(run, msgspec.Raw(run.input)))
         if new.entries is not None:
             self._start(run, new.entries, new.deadline_ms)
         return run

@@ -7,11 +7,13 @@ import re
 from typing import Any
 
 from minuet.errors import RunConflictError, StoreError
+from minuet.events import RunCreated
+from minuet.store.fields import builder
 from minuet.store.identifiers import is_long, shown
-from minuet.store.records import (
-    Run,
-    Snapshot,
-)
+from minuet.store.records import Run, Snapshot
+
+#: The first event of a run, of its row and its input.
+run_created = builder(RunCreated, Run, given=("input",))
 
 #: As much of a message as counts for its fingerprint.
 MESSAGE_LENGTH_MAX = 1_000

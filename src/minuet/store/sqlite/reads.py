@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from minuet.errors import PositionError
 from minuet.store.feed import FeedEntry, FeedPage, read_numbers
@@ -33,7 +33,7 @@ from minuet.store.sqlite.rows import (
     token_of,
 )
 from minuet.store.sqlite.statements import statement
-from minuet.types import OPEN, RunStatus
+from minuet.types import OPEN, STATUSES, RunStatus
 
 if TYPE_CHECKING:
     import apsw
@@ -110,7 +110,7 @@ def list_runs(
     else:
         # Each status has its own stretch of the index: take the newest of each and merge.
         text = _LIST_RUNS_BY_STATUS if workflow is None else _LIST_RUNS_BY_WORKFLOW
-        wanted = sorted(set(statuses or get_args(RunStatus)))
+        wanted = sorted(set(statuses or STATUSES))
         stretches = [
             db.execute(text, {**bindings, "status": status}).fetchall() for status in wanted
         ]

@@ -209,3 +209,15 @@ local function run_reply(run)
   load_origin(run)
   return { run[R_NAME], pack_run(run), run[R_COLD], run[R_INPUT] }
 end
+
+-- The runs in an index, by name, as callers get them. request: after, limit.
+local function list_named(index, request)
+  local after, limit = unpack(unpack_row(request), 1, 2)
+  local answers = {}
+  if limit <= 0 then return answers end
+  for _, name in ipairs(call('ZRANGEBYLEX', index, '(' .. after, '+', 'LIMIT', 0, limit)) do
+    local run = load_run(name)
+    if run then answers[#answers + 1] = run_reply(run) end
+  end
+  return answers
+end
