@@ -477,12 +477,12 @@ async def test_an_address_with_no_real_moment_shows_the_newest(serve: Serve, pag
         await page.keyboard.press("ArrowRight")
         await page.wait_for_url("**?at=3")
         await expect(status.last).to_have_text("as it was after event 3")
-        for at in (4, 2):
+        for number in (4, 2):
             await page.evaluate(
-                """(at) => {
-                    history.replaceState(null, "", `?at=${at}`);
+                """(number) => {
+                    history.replaceState(null, "", `?at=${number}`);
                     dispatchEvent(new PopStateEvent("popstate"));
                 }""",
-                at,
+                number,
             )
-            await expect(status.last).to_have_text(f"as it was after event {at}")
+            await expect(status.last).to_have_text(f"as it was after event {number}")
