@@ -190,8 +190,11 @@ local function load_origin(run)
   run[R_COLD], run[R_INPUT] = run[R_COLD] or found[1], run[R_INPUT] or found[2]
 end
 
+--: Runs as callers get them: functions in a table, because Lua has room for 200 locals.
+local replies = {}
+
 -- A run whose row cannot be read, as callers get it: false when there is none of this tenant.
-local function damaged_reply(tenant, name)
+function replies.damaged(tenant, name)
   local row, origin, input = unpack(call('HMGET', RUN .. name, F_RUN, F_ORIGIN, F_INPUT))
   if not row then return false end
   for _, status in ipairs(L_STATUSES) do
@@ -205,19 +208,19 @@ local function damaged_reply(tenant, name)
 end
 
 -- A run as callers get it: rows as they are stored.
-local function run_reply(run)
+function replies.run(run)
   load_origin(run)
   return { run[R_NAME], pack_run(run), run[R_COLD], run[R_INPUT] }
 end
 
 -- The runs in an index, by name, as callers get them. request: after, limit.
-local function list_named(index, request)
+function replies.named(index, request)
   local after, limit = unpack(unpack_row(request), 1, 2)
   local answers = {}
   if limit <= 0 then return answers end
   for _, name in ipairs(call('ZRANGEBYLEX', index, '(' .. after, '+', 'LIMIT', 0, limit)) do
     local run = load_run(name)
-    if run then answers[#answers + 1] = run_reply(run) end
+    if run then answers[#answers + 1] = replies.run(run) end
   end
   return answers
 end

@@ -14,9 +14,6 @@ local repairs = {}
 --: The results of items, as bytes of the answer.
 local CODES = L_CODES
 
---: Those after which the worker goes on under the same lease.
-local GOES_ON = L_GOES_ON
-
 --: Known to functions, but only once the server has loaded them.
 local call, pack, unpack_row, unpack_limit, struct_pack, struct_unpack
 local concat, find, format, sub

@@ -5,6 +5,9 @@ local hand_in
 
 do
 
+--: Results after which the worker goes on under the same lease.
+local GOES_ON = L_GOES_ON
+
 -- `item.flaw`: true: it is too large, and came without its content. A text: it stands for this
 -- blob, which may be lost.
 local function judge(run, token, ITEM)

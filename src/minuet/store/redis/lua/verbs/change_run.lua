@@ -12,4 +12,4 @@ if not run or run[R_TENANT] ~= tenant then return { 'missing' } end
 local refusal = change_run(run, expected, unpack(asked, 5, 4 + CHANGE_VALUES))
 if refusal then return refusal end
 local wake = commit()
-return { 'run', run_reply(run), wake }
+return { 'run', replies.run(run), wake }

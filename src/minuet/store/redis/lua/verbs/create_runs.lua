@@ -37,6 +37,6 @@ for i, new in ipairs(asked) do
 end
 for key, run in pairs(keys) do call('HSET', IDEMPOTENCY, key, run) end
 for _, answer in ipairs(answers) do
-  if answer[1] == 'run' then answer[2] = run_reply(answer[2]) end
+  if answer[1] == 'run' then answer[2] = replies.run(answer[2]) end
 end
 return { answers, wake }

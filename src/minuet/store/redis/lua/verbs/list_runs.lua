@@ -14,7 +14,7 @@ end
 table.sort(names, function(a, b) return precedes(b, a) end)
 for i = 1, math.min(limit, #names) do
   local run = load_run(names[i])
-  local answer = run and run_reply(run) or damaged_reply(tenant, names[i])
+  local answer = run and replies.run(run) or replies.damaged(tenant, names[i])
   if answer then answers[#answers + 1] = answer end
 end
 return answers

@@ -2,6 +2,6 @@
 
 local tenant, name = unpack(unpack_row(request), 1, 2)
 local run = load_run(name)
-if not run then return damaged_reply(tenant, name) or {} end
+if not run then return replies.damaged(tenant, name) or {} end
 if run[R_TENANT] ~= tenant then return {} end
-return run_reply(run)
+return replies.run(run)

@@ -8,7 +8,7 @@ for _, name in ipairs(names) do
   if run then
     local logged = whole and 0 or logged_of(run)
     local events = read_events(run, logged + 1, run[R_SEQ])
-    found[#found + 1] = { run_reply(run), logged, redis.sha1hex(concat(events, '\n')), events }
+    found[#found + 1] = { replies.run(run), logged, redis.sha1hex(concat(events, '\n')), events }
   end
 end
 return found
