@@ -83,3 +83,20 @@ async def test_the_fields_of_an_approval_keep_their_keys(serve: Serve, page: Pag
         await expect(page.get_by_role("button", name="Approve")).to_be_focused()
         await expect(page).to_have_url(f"{site.url}/ui/approvals?id={id}")
         await expect(page.get_by_role("radio", name="partial")).to_be_checked()
+
+
+async def test_a_run_is_paused_and_resumed_with_the_keyboard_alone(
+    serve: Serve, page: Page
+) -> None:
+    async with serve() as site:
+        run = await site.start(WAITING)
+        await page.goto(f"{site.url}/ui/runs/{run}")
+        await expect(page.locator('[data-node="wait"]')).to_have_attribute("data-status", "waiting")
+        for words, does, status in (("pause", "Pause", "Paused"), ("resume", "Resume", "Running")):
+            await page.keyboard.press("Control+k")
+            await page.keyboard.type(f"{words} this run")
+            await page.keyboard.press("Enter")
+            button = page.locator(".split-side").get_by_role("button", name=does, exact=True)
+            await expect(button).to_be_focused()
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".page-head .status")).to_have_text(status)

@@ -39,7 +39,11 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
     model.highlight(marksOf(shown));
     return () => model.highlight(new Map());
   }, [model, shown]);
-  useEffect(() => form.current?.querySelector<HTMLElement>("input, textarea, select, button[type=submit]")?.focus(), []);
+  const isReady = shown !== null || preview.error !== null;
+  // The first field at once; without one, the button as soon as it can be pressed.
+  useEffect(() => {
+    if (!form.current?.contains(document.activeElement)) form.current?.querySelector<HTMLElement>("input, textarea, select, button[type=submit]")?.focus();
+  }, [isReady]);
   const set = (part: Partial<Given>): void => setGiven({ ...given, ...part });
   const isRefused = shown !== null && !shown.allowed && !given.undone;
   const title = node && !["signal", "retry"].includes(action) ? `${about.title} ${node}` : about.title;
@@ -124,7 +128,7 @@ export function ActionPanel({ model, asked, onClose }: { model: RunModel; asked:
       <div className="action-foot">
         {error && <Refusal error={error} />}
         <div className="row">
-          <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused || (!shown && !preview.error)}>
+          <Button type="submit" kind={about.isDanger ? "danger" : "primary"} disabled={busy || incomplete || isRefused || !isReady}>
             {about.does}
           </Button>
           <Button kind="plain" onClick={onClose}>
