@@ -16,7 +16,7 @@ from minuet.cli.process import StopSignals
 #: Seconds between two checks for something to report of a worker.
 REPORT_S = 5.0
 
-#: Names printed in one line; of more, only how many there are.
+#: Names printed in one line; of more, how many there are, the first and the last.
 NAMES_MAX = 20
 
 

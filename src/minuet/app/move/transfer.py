@@ -230,10 +230,7 @@ class Transfer:
         there = await self._target.read_run(run.tenant, run.run)
         expected: int | None = None
         if there is not None:
-            theirs, store = (
-                await self._read_events(there),
-                moved_to(there),
-            )
+            theirs, store = await self._read_events(there), moved_to(there)
             came_back = store == self._from or len(rows.events) > len(theirs) - 1
             if store is None or not came_back or not _continues(rows.events, theirs[:-1]):
                 return self._compare(rows, theirs, store)
