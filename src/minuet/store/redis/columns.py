@@ -130,8 +130,12 @@ class Layout:
 
     @property
     def format(self) -> str:
-        """The numbers and strings of a row, as `struct` of Lua reads and writes them."""
-        return ">" + "".join(self.numbers.values()) + "I4c0" * len(self.strings)
+        """The numbers and strings of a row, as `struct` of Lua reads them."""
+        return self.numbers_format + "I4c0" * len(self.strings)
+
+    @property
+    def numbers_format(self) -> str:
+        return ">" + "".join(self.numbers.values())
 
 
 def _column(name: str, field: FieldInfo | None, extra: type | None) -> Column:
@@ -223,9 +227,11 @@ TOKEN = Layout(
     ),
     # The event that holds its source's output (0: it is looked up); whether it comes from a join.
     extra={"source_event": int, "joined": bool},
-    # Name in sorted sets; its run's row; whether it has changed, is new, was leased; what comes
-    # with it when it is taken.
-    of_call=_nothing(("member", "run", "node", "scope", "changed", "new", "was_leased", "fit")),
+    # Name in sorted sets; its run's row; its field there, if it was loaded; whether it has changed,
+    # is new, was leased; what comes with it when it is taken.
+    of_call=_nothing(
+        ("member", "run", "node", "scope", "field", "changed", "new", "was_leased", "fit")
+    ),
     # `lost` came with layout 3.
     least=12,
 )

@@ -7,8 +7,10 @@ time. Scripts contain only names, never positions:
     new_token{ node = n, … }        a new row; columns that are not named have their default
     pack_arrival{ live = true, … }  a packed row; columns that are not named are nil
     head_token{ node = n, … }       the columns that only this call needs, followed by stored ones
-    T_FORMAT, T_NUMBERS(token)      the numbers and strings of a row
-    T_TAIL_OF(token), T_TAIL_KINDS  the columns of its tail
+    T_FORMAT                        how the numbers and strings of a row are read
+    T_NUMBERS_FORMAT, T_NUMBERS(token), T_STRINGS(token)
+                                    the same, to write them: the strings are looked up in `sized`
+    T_TAIL_KINDS                    the types of the columns of its tail
     F_TOKEN                         how the fields of a kind begin in a run's hash
     L_LIVE, LEASE_MS_MAX, …         sets of words, and limits of `records`
 
@@ -84,6 +86,7 @@ def _names() -> dict[str, str]:
         names |= {f"{layout.letter}_{name.upper()}": str(at) for name, at in places.items()}
         kinds = ", ".join(_quote(column.kind) for column in layout.tail)
         names[f"{layout.letter}_FORMAT"] = _quote(layout.format)
+        names[f"{layout.letter}_NUMBERS_FORMAT"] = _quote(layout.numbers_format)
         names[f"{layout.letter}_TAIL_KINDS"] = f"{{ {kinds} }}"
         # The last column that is stored.
         names[f"{layout.letter}_LAST"] = str(places[layout.stored[-1]])
@@ -125,21 +128,18 @@ def _variable(found: re.Match[str]) -> str:
 # ── parts of a row ──────────────────────────────────────────────────────────────────────────
 
 _BY_LETTER = {layout.letter: layout for layout in LAYOUTS.values()}
-_OF_ROW = re.compile(r"\b([A-Z])_(NUMBERS|TAIL_OF)\((\w+)\)")
+_OF_ROW = re.compile(r"\b([A-Z])_(NUMBERS|STRINGS)\((\w+)\)")
 
 
 def _of_row(found: re.Match[str]) -> str:
     letter, what, row = found.groups()
     layout = _BY_LETTER[letter]
-    if what == "TAIL_OF":
-        return ", ".join(f"{row}[{letter}_{column.name.upper()}]" for column in layout.tail)
+    if what == "STRINGS":
+        return " .. ".join(f"sized[{row}[{letter}_{name.upper()}]]" for name in layout.strings)
     values = []
     for name in layout.numbers:
         never = " or L_NEVER" if name in layout.optional else ""
         values.append(f"{row}[{letter}_{name.upper()}]{never}")
-    for name in layout.strings:
-        column = f"{row}[{letter}_{name.upper()}]"
-        values += (f"#{column}", column)
     return ", ".join(values)
 
 

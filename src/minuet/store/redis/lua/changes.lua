@@ -132,9 +132,8 @@ local function append(run, event)
 end
 
 -- Append what `node.completed` says. The output is found again without the white space around it.
-local function append_completed(run, token, output, lead, size, ...)
-  local seq = run[R_SEQ] + 1
-  append_record(run, seq, completed_record(token, run[R_COUNTER], output, lead, size, ...))
+local function append_completed(run, token, output, lead, size, record)
+  local seq = append_record(run, run[R_SEQ] + 1, record)
   if size ~= #output then output = sub(output, lead + 1, lead + size) end
   if run[R_OUTPUTS] then run[R_OUTPUTS][seq] = output else run[R_OUTPUTS] = { [seq] = output } end
   return seq

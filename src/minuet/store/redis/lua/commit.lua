@@ -17,7 +17,8 @@ end
 -- Where the changed tokens are shown now. Result: whether another worker can take one of them.
 local function move_tokens()
   local wake = false
-  for _, token in ipairs(changed_tokens) do
+  for i = 1, #changed_tokens do
+    local token = changed_tokens[i]
     local run, state = token[T_RUN], token[T_STATE]
     local queue = queue_of(run[R_TENANT], token[T_QUEUE])
     if token[T_NEW] then queue[4] = true end
@@ -34,7 +35,8 @@ local function move_tokens()
       end
     end
     if not token.gone then
-      put(run, F_TOKEN .. token[T_NODE] .. '\0' .. token[T_SCOPE], pack_token(token))
+      local field = token[T_FIELD] or F_TOKEN .. token[T_NODE] .. '\0' .. token[T_SCOPE]
+      put(run, field, pack_token(token))
     end
   end
   return wake
@@ -42,7 +44,8 @@ end
 
 -- Where the changed runs were listed and where they are now.
 local function move_runs()
-  for _, run in ipairs(changed_runs) do
+  for i = 1, #changed_runs do
+    local run = changed_runs[i]
     local status, old_status = run[R_STATUS], run[R_OLD_STATUS]
     local deadline_ms, ended_ms = run[R_DEADLINE_MS] or false, run[R_ENDED_MS] or false
     local tenant, workflow, name = run[R_TENANT], run[R_WORKFLOW], run[R_NAME]
@@ -115,7 +118,8 @@ end
 -- would numbers whose text is not known.
 local function list_events()
   local listed, count = {}, 0
-  for _, run in ipairs(changed_runs) do
+  for i = 1, #changed_runs do
+    local run = changed_runs[i]
     if run[R_FED] then
       listed[count + 1] = run[R_NAME]
       listed[count + 2], listed[count + 3] = digits(run[R_FED]), digits(run[R_SEQ])
@@ -153,8 +157,9 @@ function commit()
 
   -- The first key of these was not checked: if it is of another kind, nothing is written yet.
   for key, members in pairs(removed) do send('ZREM', key, members) end
-  for _, run in ipairs(written_runs) do
-    if run.replaces then 
+  for i = 1, #written_runs do
+    local run = written_runs[i]
+    if run.replaces then
       call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), kept_key(run[R_NAME]))
     end
     if run.staged then

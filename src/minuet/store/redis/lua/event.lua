@@ -22,10 +22,10 @@ local ESCAPES = {
 
 local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte()) end
 
-local quoted, numbers, numerals, event_fields
+local quoted, numbers, numerals, event_fields, sent_alone
 
 function begin_events()
-  quoted, numbers, numerals, event_fields = {}, {}, {}, {}
+  quoted, numbers, numerals, event_fields, sent_alone = {}, {}, {}, {}, {}
 end
 
 local function quote(text)
@@ -68,6 +68,18 @@ end
 local function list(name, values)
   if not values or not values[1] then return '' end
   return ',"' .. name .. '":[' .. (values[2] and concat(values, ',') or values[1]) .. ']'
+end
+
+-- What a node has sent. Most send one thing, and the same one in many runs.
+local function sent(to)
+  local only = to[1]
+  if not only or to[2] then return list('to', to) end
+  local known = sent_alone[only]
+  if not known then
+    known = list('to', to)
+    sent_alone[only] = known
+  end
+  return known
 end
 
 function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ']' end
@@ -149,18 +161,18 @@ function completed_record(
       .. number('output_bytes', bytes, 0) .. '}'
   end
   return struct_pack(HEAD, now, before + 1, before + size)
-    .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. list('to', to)
+    .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. sent(to)
     .. number('counter', counter, 0) .. number('attempt', token[T_ATTEMPT], 1)
     .. number('hop', token[T_HOP], 0) .. taken_by(token) .. rest
 end
 
 function events.node_sent(token, counter, to, withdrawn, more)
-  return about('node.sent', token) .. list('to', to) .. number('counter', counter, 0)
+  return about('node.sent', token) .. sent(to) .. number('counter', counter, 0)
     .. list('withdrawn', withdrawn) .. (more and MORE or '') .. '}'
 end
 
 function events.node_skipped(token, counter, to, withdrawn)
-  return about('node.skipped', token) .. list('to', to) .. number('counter', counter, 0)
+  return about('node.skipped', token) .. sent(to) .. number('counter', counter, 0)
     .. number('hop', token[T_HOP], 0) .. list('withdrawn', withdrawn) .. '}'
 end
 

@@ -205,9 +205,10 @@ end
 -- Whether the outputs of a token fit into the answer; they have got their place there then. The first
 -- token always fits: what is too large even for that comes without its outputs.
 function fit(token, is_first)
-  local own = (token[T_CURSOR] or 0) ~= 0
-  if not (token[T_READS] or token[T_JOINED] or own) then return fit_one(token, is_first) end
-  local run = token[T_RUN]
+  if not (token[T_READS] or token[T_JOINED] or token[T_CURSOR]) then
+    return fit_one(token, is_first)
+  end
+  local run, own = token[T_RUN], (token[T_CURSOR] or 0) ~= 0
   local inputs, reads = outputs_of(run, token)
   if not inputs then
     token[T_FIT] = { {}, {}, DAMAGED, false }

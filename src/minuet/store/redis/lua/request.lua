@@ -18,8 +18,8 @@ do
 
 -- The values of the next delivery.
 function next_delivery()
-  local DELIVERY
-  offset, DELIVERY = unpack_limit(data, DELIVERY_VALUES, offset)
+  local after, DELIVERY = unpack_limit(data, DELIVERY_VALUES, offset)
+  offset = after
   return DELIVERY
 end
 
@@ -40,22 +40,23 @@ end
 function load_with_target(name, node, scope)
   if runs[name] ~= nil then return load_token(name, node, scope) end
   local _, DELIVERY = unpack_limit(data, DELIVERY_AT_SCOPE, offset)
-  local to = delivery.node .. '\0' .. delivery.scope
-  local found = call('HMGET', RUN .. name, F_RUN, F_TOKEN .. node .. '\0' .. scope,
-    F_TOKEN .. to)
-  local run = found[1] and parse_run(name, found[1])
+  local key, to = RUN .. name, delivery.node .. '\0' .. delivery.scope
+  local field = F_TOKEN .. node .. '\0' .. scope
+  local found = call('HMGET', key, F_RUN, field, F_TOKEN .. to)
+  local run = found[1] and parse_run(name, key, found[1])
   runs[name] = run
   if not run then return false, false end
   if not found[3] then tokens[name .. '\0' .. to] = false end
-  return keep_token(run, node, scope, name .. '\0' .. node .. '\0' .. scope, found[2]), run
+  local member = name .. '\0' .. node .. '\0' .. scope
+  return keep_token(run, node, scope, member, field, found[2]), run
 end
 
 -- The runs that the items of these numbers are about, without judging them.
 function runs_of(wanted, count)
   local names = {}
   for i = 1, count do
-    local ITEM
-    offset, ITEM = unpack_limit(data, ITEM_VALUES, offset)
+    local after, ITEM = unpack_limit(data, ITEM_VALUES, offset)
+    offset = after
     skip_deliveries(item.deliveries)
     if wanted[i] then names[item.run] = true end
   end

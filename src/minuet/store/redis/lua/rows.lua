@@ -10,10 +10,17 @@ local logged
 --: Runs and tokens by name; false: there is none.
 local runs, tokens
 
+--: By string: the same with its size in front, as rows have it. Most rows of a call have the same ones.
+local sized
+
 local function begin_rows(partition, is_logged)
   use_server()
   use_partition(partition)
   logged, now, runs, tokens = is_logged, nil, {}, {}
+  sized = setmetatable({}, { __index = function(known, text)
+    known[text] = struct_pack('>I4', #text) .. text
+    return known[text]
+  end })
 end
 
 -- Whether as many fields as this are still where they were kept aside for a run (nil: nowhere).
@@ -47,72 +54,90 @@ local UNREADABLE_READS = '\145\146\160\160'
 --: The types of the columns in the tail of a row: a column of another type is damaged.
 local RUN_TAIL, TOKEN_TAIL = R_TAIL_KINDS, T_TAIL_KINDS
 
--- Forget the columns of a tail that are damaged: all of them, unless it could be unpacked. Whether
--- all were sound.
-local function check_tail(row, tail, kinds, unpacked)
-  local sound = unpacked
-  for i, kind in ipairs(kinds) do
-    local value = row[tail + i]
-    if value ~= nil and not (unpacked and type(value) == kind) then
-      row[tail + i], sound = nil, false
+-- Give a row the columns of its tail that are not damaged. Whether all were sound. `at`: the place
+-- in front of the tail. A nil is not set: Lua would make room for it.
+local function read_tail(row, data, at, kinds)
+  local found = { pcall(unpack_row, sub(data, row[at])) }
+  local sound = found[1]
+  for i = 1, sound and #kinds or 0 do
+    local value = found[i + 1]
+    if value ~= nil then
+      if type(value) == kinds[i] then row[at + i] = value else sound = false end
     end
   end
   return sound
 end
 
-local function read_run_row(name, data)
-  local run = { head_run{ name = name, key = RUN .. name }, struct_unpack(R_FORMAT, data) }
+local function read_run_row(name, key, data)
+  local run = { head_run{ name = name, key = key }, struct_unpack(R_FORMAT, data) }
   if run[R_STARTED_MS] == L_NEVER then run[R_STARTED_MS] = nil end
-  if run[R_TAIL] <= #data then
-    local sound
-    sound, R_TAIL_OF(run) = pcall(unpack_row, sub(data, run[R_TAIL]))
-    check_tail(run, R_TAIL, RUN_TAIL, sound)
-  end
+  if run[R_TAIL] <= #data then read_tail(run, data, R_TAIL, RUN_TAIL) end
   return run
 end
 
 -- A run from its row; false when its row cannot be read, as if there was none: one damaged run must
 -- not stop a call that is about others as well.
-function parse_run(name, data)
-  local sound, run = pcall(read_run_row, name, data)
+function parse_run(name, key, data)
+  local sound, run = pcall(read_run_row, name, key, data)
   return sound and run
 end
 
-local function read_token_row(run, node, scope, member, data)
+local function read_token_row(run, node, scope, member, field, data)
   local token = {
-    head_token{ member = member, run = run, node = node, scope = scope },
+    head_token{ member = member, run = run, node = node, scope = scope, field = field },
     struct_unpack(T_FORMAT, data),
   }
   if token[T_DUE_MS] == L_NEVER then token[T_DUE_MS] = nil end
-  if token[T_TAIL] <= #data then
-    local sound
-    sound, T_TAIL_OF(token) = pcall(unpack_row, sub(data, token[T_TAIL]))
-    if not check_tail(token, T_TAIL, TOKEN_TAIL, sound) then
-      token[T_READS] = UNREADABLE_READS
-      if token[T_STATE] == 'waiting' then token[T_WAIT] = token[T_WAIT] or '' end
-    end
+  if token[T_TAIL] <= #data and not read_tail(token, data, T_TAIL, TOKEN_TAIL) then
+    token[T_READS] = UNREADABLE_READS
+    if token[T_STATE] == 'waiting' then token[T_WAIT] = token[T_WAIT] or '' end
   end
   return token
 end
 
 -- The same for a token.
-function parse_token(run, node, scope, member, data)
-  local sound, token = pcall(read_token_row, run, node, scope, member, data)
+function parse_token(run, node, scope, member, field, data)
+  local sound, token = pcall(read_token_row, run, node, scope, member, field, data)
   return sound and token
 end
 
 end
 
-local function pack_run(run)
-  local row = struct_pack(R_FORMAT, R_NUMBERS(run))
-  if next(run, R_TAIL) == nil then return row end
-  return row .. pack(unpack(run, R_TAIL + 1, R_LAST))
+-- Exports. Everything else stays local to this block.
+local pack_run, pack_token
+
+do
+
+--: By number: as many packed nils.
+local NILS = { [0] = '' }
+for count = 1, R_LAST + T_LAST do NILS[count] = NILS[count - 1] .. '\192' end
+
+-- The columns from `first` to `last`, packed. Most are nil, and `pack` makes a string of each.
+local function pack_tail(row, first, last)
+  local packed, nils = '', 0
+  for i = first, last do
+    local value = row[i]
+    if value == nil then
+      nils = nils + 1
+    else
+      packed, nils = packed .. NILS[nils] .. pack(value), 0
+    end
+  end
+  return packed .. NILS[nils]
 end
 
-local function pack_token(token)
-  local row = struct_pack(T_FORMAT, T_NUMBERS(token))
+function pack_run(run)
+  local row = struct_pack(R_NUMBERS_FORMAT, R_NUMBERS(run)) .. R_STRINGS(run)
+  if next(run, R_TAIL) == nil then return row end
+  return row .. pack_tail(run, R_TAIL + 1, R_LAST)
+end
+
+function pack_token(token)
+  local row = struct_pack(T_NUMBERS_FORMAT, T_NUMBERS(token)) .. T_STRINGS(token)
   if next(token, T_TAIL) == nil then return row end
-  return row .. pack(unpack(token, T_TAIL + 1, T_LAST))
+  return row .. pack_tail(token, T_TAIL + 1, T_LAST)
+end
+
 end
 
 local function parse_join(data)
@@ -124,15 +149,16 @@ end
 local function load_run(name)
   local run = runs[name]
   if run == nil then
-    local data = call('HGET', RUN .. name, F_RUN)
-    run = data and parse_run(name, data)
+    local key = RUN .. name
+    local data = call('HGET', key, F_RUN)
+    run = data and parse_run(name, key, data)
     runs[name] = run
   end
   return run
 end
 
-local function keep_token(run, node, scope, member, data)
-  local token = data and parse_token(run, node, scope, member, data)
+local function keep_token(run, node, scope, member, field, data)
+  local token = data and parse_token(run, node, scope, member, field, data)
   tokens[member] = token
   return token
 end
@@ -144,15 +170,16 @@ local function load_token(name, node, scope)
   if token ~= nil then return token, run end
   local field = F_TOKEN .. node .. '\0' .. scope
   if run == nil then
-    local found = call('HMGET', RUN .. name, F_RUN, field)
-    run = found[1] and parse_run(name, found[1])
+    local key = RUN .. name
+    local found = call('HMGET', key, F_RUN, field)
+    run = found[1] and parse_run(name, key, found[1])
     runs[name] = run
     if not run then return false, false end
-    return keep_token(run, node, scope, member, found[2]), run
+    return keep_token(run, node, scope, member, field, found[2]), run
   elseif not run then
     return false, false
   end
-  return keep_token(run, node, scope, member, call('HGET', run[R_KEY], field)), run
+  return keep_token(run, node, scope, member, field, call('HGET', run[R_KEY], field)), run
 end
 
 local function fields_of(run, kind)
@@ -176,7 +203,7 @@ local function stored_tokens(run)
     local token = tokens[member]
     if token == nil then
       local _, node, scope = parts(member)
-      token = keep_token(run, node, scope, member, data)
+      token = keep_token(run, node, scope, member, fields[i], data)
     end
     if token then found[#found + 1] = token end
   end

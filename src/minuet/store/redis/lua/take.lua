@@ -21,20 +21,17 @@ function run_filter(names)
   return wanted
 end
 
--- {member, due, …}: the first that a queue shows, at least `limit` if there are that many. With
--- `only`, those of these runs; the others are skipped.
+-- {member, …}: the first that a queue shows, at least `limit` if there are that many. With `only`,
+-- those of these runs; the others are skipped.
 function first_ready(key, limit, only)
   if not only then
-    return call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+    return call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, limit)
   end
   local found, from, count = {}, 0, next(only) and call('ZCOUNT', key, '-inf', now) or 0
-  while from < count and #found < 2 * limit do
+  while from < count and #found < limit do
     local last = math.min(from + PORTION, count) - 1
-    local some = call('ZRANGE', key, from, last, 'WITHSCORES')
-    for i = 1, #some, 2 do
-      if only[(parts(some[i]))] then
-        found[#found + 1], found[#found + 2] = some[i], some[i + 1]
-      end
+    for _, member in ipairs(call('ZRANGE', key, from, last)) do
+      if only[(parts(member))] then found[#found + 1] = member end
     end
     from = last + 1
   end
@@ -44,7 +41,8 @@ end
 -- Tokens that this step has made ready for these queues; when the first of them was due.
 local function made_ready(tenant, wanted, only)
   local found, first = {}, now
-  for _, token in ipairs(changed_tokens) do
+  for i = 1, #changed_tokens do
+    local token = changed_tokens[i]
     if token[T_STATE] == 'ready' and not token[T_LANE] and wanted[token[T_QUEUE]]
       and token[T_RUN][R_TENANT] == tenant and token[T_DUE_MS] <= now
       and (not only or only[token[T_RUN][R_NAME]])
@@ -56,16 +54,28 @@ local function made_ready(tenant, wanted, only)
   return found, first
 end
 
--- Time and name, so that their order is the order of the bytes.
-local function sort_key(due_ms, member) return format('%016.0f', due_ms) .. member end
+local last_due_ms, last_text
 
--- Put {member, due, …} and tokens in their order: {member, …}.
-local function in_order(shown, made)
-  local keys = {}
-  for i = 1, #shown, 2 do keys[#keys + 1] = sort_key(shown[i + 1], shown[i]) end
-  for _, token in ipairs(made) do
-    keys[#keys + 1] = sort_key(token[T_DUE_MS], token[T_MEMBER])
+-- Time and name, so that their order is the order of the bytes. Most times are the last one again.
+local function sort_key(due_ms, member)
+  if due_ms ~= last_due_ms then
+    last_due_ms, last_text = due_ms, format('%016.0f', due_ms)
   end
+  return last_text .. member
+end
+
+-- Put what queues show ({key, first, last of its members}, …) and tokens in their order:
+-- {member, …}.
+local function in_order(members, shown, made)
+  local keys, count = {}, #members
+  for _, of_queue in ipairs(shown) do
+    local key, first, last = unpack(of_queue)
+    for from = first, last, PORTION do
+      local due = call('ZMSCORE', key, unpack(members, from, math.min(from + PORTION - 1, last)))
+      for i = 1, #due do keys[from + i - 1] = sort_key(due[i], members[from + i - 1]) end
+    end
+  end
+  for i = 1, #made do keys[count + i] = sort_key(made[i][T_DUE_MS], made[i][T_MEMBER]) end
   if bytewise then table.sort(keys) else table.sort(keys, precedes) end
   for i = 1, #keys do keys[i] = sub(keys[i], 17) end
   return keys
@@ -81,31 +91,32 @@ end
 
 -- At least the first `limit` of what can be taken, in order: {member, …}.
 local function candidates(tenant, names, limit, only)
-  local shown, members, wanted, filled, last = {}, {}, {}, 0, 0
+  local shown, members, wanted = {}, {}, {}
   local empty = all_empty(tenant, names)
   for _, name in ipairs(names) do
     local is_new = not wanted[name]
     wanted[name] = true
     if is_new and not empty then
-      local found = first_ready(ready_key(tenant, name), limit + was_ready, only)
-      local count = #members
-      for i = 1, #found, 2 do
-        local token = tokens[found[i]]
-        if not (token and token[T_CHANGED]) and #members - count < limit then
-          members[#members + 1] = found[i]
-          shown[#shown + 1], shown[#shown + 2] = found[i], found[i + 1]
-          last = found[i + 1]
+      local key, before = ready_key(tenant, name), #members
+      local count, most = before, before + limit
+      for _, member in ipairs(first_ready(key, limit + was_ready, only)) do
+        local token = tokens[member]
+        if not (token and token[T_CHANGED]) and count < most then
+          count = count + 1
+          members[count] = member
         end
       end
-      if #members > count then filled = filled + 1 end
+      if count > before then shown[#shown + 1] = { key, before + 1, count } end
     end
   end
   local made, first = made_ready(tenant, wanted, only)
   -- One queue is in order already; often what this step has made ready comes after all it shows.
-  if filled <= 1 and (#made == 0 or (#members == limit and tonumber(last) < first)) then
+  if #shown <= 1 and (#made == 0 or (#members == limit
+    and tonumber(call('ZSCORE', shown[1][1], members[limit])) < first))
+  then
     return members
   end
-  return in_order(shown, made)
+  return in_order(members, shown, made)
 end
 
 -- A token that a queue shows, with its run and all of it that a worker must know.
@@ -113,13 +124,13 @@ local function load_shown(member)
   local name, node, scope = parts(member)
   local run = runs[name]
   if run ~= nil then return load_token(name, node, scope) end
-  local found = call('HMGET', RUN .. name, F_RUN, F_TOKEN .. node .. '\0' .. scope, F_ORIGIN,
-    F_INPUT)
-  run = found[1] and parse_run(name, found[1])
+  local key, field = RUN .. name, F_TOKEN .. node .. '\0' .. scope
+  local found = call('HMGET', key, F_RUN, field, F_ORIGIN, F_INPUT)
+  run = found[1] and parse_run(name, key, found[1])
   runs[name] = run
   if not run then return false end
   run[R_COLD], run[R_INPUT] = found[3], found[4]
-  return keep_token(run, node, scope, member, found[2])
+  return keep_token(run, node, scope, member, field, found[2])
 end
 
 -- Take tokens as long as what they need fits into the answer; whether all did.

@@ -8,10 +8,9 @@ do
 --: Results after which the worker goes on under the same lease.
 local GOES_ON = L_GOES_ON
 
--- `item.flaw`: true: it is too large, and came without its content. A text: it stands for this
--- blob, which may be lost.
-local function judge(run, token, ITEM)
-  local lease, flaw = item.lease, item.flaw
+-- `flaw`: true: it is too large, and came without its content. A text: it stands for this blob,
+-- which may be lost.
+local function judge(run, token, lease, kind, plan, flaw, max_bytes, output_bytes)
   if token[T_LEASE] ~= lease then
     come_back(run, token, lease)
     return TERMINAL[run[R_STATUS]] and 'closed' or 'stale'
@@ -21,15 +20,15 @@ local function judge(run, token, ITEM)
     local cut_off = outcome == 'cancelled' or outcome == 'superseded'
     return cut_off and 'closed' or 'duplicate'
   end
-  if item.type == 'done' then
-    if item.plan ~= run[R_PLAN] then return 'replan' end
+  if kind == 'done' then
+    if plan ~= run[R_PLAN] then return 'replan' end
     if flaw == true then return 'limit' end
     if flaw and not logged
       and call('HEXISTS', blobs_key(run[R_NAME]), run[R_TENANT] .. '\0' .. flaw) == 0
     then
       return 'stale'
     end
-    if item.max_bytes and (run[R_OUTPUT_BYTES] or 0) + item.output_bytes > item.max_bytes then
+    if max_bytes and (run[R_OUTPUT_BYTES] or 0) + output_bytes > max_bytes then
       return 'full'
     end
   elseif flaw then
@@ -62,8 +61,9 @@ local function done(run, token, ITEM)
       touch_run(run)
       keep_letter(run, token, dead_letter, item.error, item.fingerprint)
     end
-    seq = append_completed(run, token, item.output, item.lead, item.size, sent, item.error,
-      item.notes, withdrawn, cursor, item.dead_letter, item.output_bytes)
+    local record = completed_record(token, run[R_COUNTER], item.output, item.lead, item.size, sent,
+      item.error, item.notes, withdrawn, cursor, item.dead_letter, item.output_bytes)
+    seq = append_completed(run, token, item.output, item.lead, item.size, record)
     if item.output_bytes > 0 then
       touch_run(run)
       run[R_OUTPUT_BYTES] = (run[R_OUTPUT_BYTES] or 0) + item.output_bytes
@@ -137,8 +137,8 @@ local HANDLERS = { done = done, retry = retry, failed = failed, waiting = waitin
 
 -- Apply the next item of the request, or say why not.
 function hand_in(tenant)
-  local ITEM
-  offset, ITEM = unpack_limit(data, ITEM_VALUES, offset)
+  local after, ITEM = unpack_limit(data, ITEM_VALUES, offset)
+  offset = after
   local token, run
   if item.deliveries == 1 then
     token, run = load_with_target(item.run, item.node, item.scope)
@@ -149,7 +149,8 @@ function hand_in(tenant)
   if not token or run[R_TENANT] ~= tenant then
     refusal = 'stale'
   else
-    refusal = judge(run, token, ITEM)
+    refusal = judge(run, token, item.lease, item.type, item.plan, item.flaw, item.max_bytes,
+      item.output_bytes)
   end
   if (not refusal or GOES_ON[refusal]) and is_lost(token, item.lease) then revive(run, token) end
   if refusal then

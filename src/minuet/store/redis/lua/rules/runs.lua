@@ -384,7 +384,7 @@ function put_run(old, run, live, awaited)
   for _, one in ipairs(live) do
     local node, scope = one[1], one[2]
     local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
-    local token = parse_token(run, node, scope, member, one[3])
+    local token = parse_token(run, node, scope, member, F_TOKEN .. node .. '\0' .. scope, one[3])
     token[T_NEW] = true
     tokens[member] = token
     touch_token(token)

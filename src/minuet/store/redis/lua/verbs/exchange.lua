@@ -13,14 +13,20 @@ now = clock(exchange.now_ms)
 begin_leases(exchange.lease_ms, exchange.lease_ms_by_queue)
 
 local last = call('HGET', session_key(session), tenant)
-local last_seq, last_lease, results, revoked, members, counts, kept_ms = 0, '', '', {}, {}, {}, now
-if last then
-  last_seq, last_lease, results, revoked, members, counts, kept_ms = unpack_row(last)
+local last_seq, last_lease, kept_ms, _ = 0, '', now, nil
+local results, revoked, members, counts
+-- The rest is only needed when a call is repeated.
+if last then _, last_seq, last_lease, kept_ms = unpack_limit(last, 3, 0) end
+if type(kept_ms) ~= 'number' then
+  -- Kept by an earlier version, with the time at the end.
+  _, _, results, revoked, members, counts, kept_ms = unpack_row(last)
+  last = pack(last_seq, last_lease, kept_ms, results, revoked, members, counts)
 end
 
 local function reply(taken, taken_ms)
   local granted, headers, listed = {}, {}, {}
-  for _, token in ipairs(taken) do
+  for i = 1, #taken do
+    local token = taken[i]
     local run = token[T_RUN]
     grant(granted, token)
     if not listed[run] then
@@ -37,6 +43,7 @@ local function reply(taken, taken_ms)
 end
 
 if seq == last_seq and lease == last_lease then
+  _, _, _, results, revoked, members, counts = unpack_row(last)
   local taken, taken_ms, wanted = {}, now, {}
   for _, member in ipairs(members) do
     local token = load_token(parts(member))
@@ -73,7 +80,7 @@ for i, one in ipairs(exchange.take) do
   fitting = fitting and take(tenant, session, lease, one[TAKE_QUEUES], one[TAKE_LIMIT], only, taken)
   counts[i] = #taken - before
 end
-for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
+for i = 1, #taken do members[i] = taken[i][T_MEMBER] end
 
 local answer = reply(taken, now)
 answer[7] = commit()
@@ -81,6 +88,6 @@ answer[7] = commit()
 local says_so = not last or now < kept_ms or now - kept_ms > exchange.session_ms / 24
 if says_so then kept_ms = now end
 call('HSET', session_key(session), tenant,
-  pack(seq, lease, results, revoked, members, counts, kept_ms))
+  pack(seq, lease, kept_ms, results, revoked, members, counts))
 if says_so then call('PEXPIRE', session_key(session), exchange.session_ms) end
 return answer

@@ -20,7 +20,7 @@ end
 now = 0
 
 local old_key = old and hide_run(old, fields_of(old, F_DEAD_LETTER))
-local run = parse_run(name, row)
+local run = parse_run(name, RUN .. name, row)
 put_run(old, run, live, awaited)
 run.staged = staged and stage_key(staged)
 run[R_OUT], run[R_COUNT] = fields, #fields
