@@ -242,26 +242,27 @@ class Invocations:
         if facts.undoes:
             scope = assignment.undone_scope
             undone_scope = encode(scope)
+        # By position: naming the arguments would take longer than all else here.
         context = assignment.context = Context(
-            services=self._services,
-            run_id=grant.run,
-            workflow=header.workflow,
-            node_id=facts.author,
-            token_node=node.id,
-            undone_scope=undone_scope,
-            scope=scope,
-            scope_text=grant.scope,
-            attempt=grant.attempt,
-            lease_id=grant.lease,
-            inputs=assignment.inputs,
-            input=assignment.input,
-            secrets=node.secrets,
-            revealed=assignment.revealed,
-            loop=None if is_async else asyncio.get_running_loop(),
-            max_output_bytes=facts.max_output_bytes,
-            generation=header.generation,
-            deadline_ms=header.deadline_ms,
-            tags=header.tags,
+            self._services,
+            grant.run,
+            header.workflow,
+            facts.author,
+            scope,
+            grant.scope,
+            grant.attempt,
+            grant.lease,
+            assignment.inputs,
+            assignment.input,
+            node.secrets,
+            None if is_async else asyncio.get_running_loop(),
+            node.id,
+            undone_scope,
+            assignment.revealed,
+            facts.max_output_bytes,
+            header.generation,
+            header.deadline_ms,
+            header.tags,
         )
         context.enter()
         return context
