@@ -73,9 +73,10 @@ LISTS: dict[str, tuple[str, ...]] = {
     "token_change": fields.TOKEN_CHANGE,
     "token_repair": fields.TOKEN_REPAIR,
     "token_new": (*names(Token, without=_BEGINS_WITH), _SOURCE_EVENT),
-    "token_begun": (*names(Token, without=(*_BEGINS_WITH, "tenant", "due_ms")), _SOURCE_EVENT),
-    # What the result of a node changes of its token, and nothing else does.
-    "token_settled": ("state", "outcome", "due_ms", "event"),
+    "token_begun": (
+        *names(Token, without=(*_BEGINS_WITH, "tenant", "due_ms", "lane")),
+        _SOURCE_EVENT,
+    ),
     "granted_token": names(Token, without=_KNOWN_OF_TAKEN),
     "join": names(Join),
     "join_change": fields.JOIN_CHANGE,

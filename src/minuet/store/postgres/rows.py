@@ -63,9 +63,11 @@ _run_change = encoder(Run, ("run", *LISTS["run_change"]), DIALECT, given=("input
 _token_row = encoder(Token, LISTS["stored_token"], DIALECT, given=("source_event",))
 _token_new = encoder(Token, LISTS["token_new"], DIALECT, given=("due_ms", "source_event"))
 _token_repair = encoder(Token, LISTS["token_repair"], DIALECT)
-_token_begun = encoder(Token, LISTS["token_begun"], DIALECT, given=("source_event",))
+_token_begun = encoder(
+    Token, (*LISTS["token_begun"], "lane"), DIALECT, given=("source_event", "lane")
+)
 _token_settled = encoder(
-    Token, ("place", *KEY, "lease", *LISTS["token_settled"]), DIALECT, given=("place",)
+    Token, ("place", *KEY, "lease", "outcome", "event"), DIALECT, given=("place", "outcome")
 )
 _token_change = encoder(Token, (*KEY, *LISTS["token_change"]), DIALECT)
 _join_row = encoder(Join, LISTS["join"], DIALECT)
@@ -360,7 +362,8 @@ class Rows:
     def settlement(self, step: Transition, seqs: dict[str, int]) -> tuple[list[Row], ...]:
         """What a step on known rows has changed, as `settle_rows` takes it. Results of tokens
         end and begin tokens and arrive at joins, and nothing else; a run that they change
-        otherwise has ended. Only the time is the database's to add."""
+        otherwise has ended. Only the time is the database's to add. A column whose type is one of
+        this schema's is expensive to read, so what it mostly is goes without saying."""
         tokens = step.tokens
         runs = []
         for name, seq in seqs.items():
@@ -368,12 +371,19 @@ class Rows:
             ended = run.status if name in step.rewritten_runs else None
             assert (ended in TERMINAL) == (run.counter == 0)
             runs.append((name, seq, run.counter, run.seq, ended, run.unreported))
+        settled = [(tokens[key], place) for key, place in self.places.items()]
         begun = [tokens[key] for key in tokens if key in step.new_tokens]
         large = _large_events(step)
         return (
             runs,
-            [_token_settled(tokens[key], place) for key, place in self.places.items()],
-            [_token_begun(token, _source_event(step, token, large)) for token in begun],
+            [
+                _token_settled(one, place, None if one.outcome == "completed" else one.outcome)
+                for one, place in settled
+            ],
+            [
+                _token_begun(token, _source_event(step, token, large), token.lane or None)
+                for token in begun
+            ],
             [_join_row(step.joins[key]) for key in step.changed_joins],
             [_arrival_row(arrival) for arrival in step.arrivals.values()],
             [(self._run_ids[e.run], e.seq, e.data) for e in step.events],

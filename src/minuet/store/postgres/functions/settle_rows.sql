@@ -67,7 +67,8 @@ BEGIN
             END IF;
             -- Written so that no index fits: the place is the shortest way to the row.
             UPDATE minuet.tokens AS t
-            SET {token_settled = x}
+            SET state = 'done', outcome = coalesce(x.outcome, 'completed'), due_ms = NULL,
+                event = x.event
             FROM unnest(p_settled) AS x
             WHERE t.ctid = x.place
                 AND CASE
@@ -81,8 +82,8 @@ BEGIN
             END IF;
         END IF;
         IF p_begun <> '{}' THEN
-            INSERT INTO minuet.tokens ({token_begun}, tenant, state, due_ms)
-            SELECT {x.token_begun}, p_tenant, 'ready', v_now
+            INSERT INTO minuet.tokens ({token_begun}, lane, tenant, state, due_ms)
+            SELECT {x.token_begun}, coalesce(x.lane, ''), p_tenant, 'ready', v_now
             FROM unnest(p_begun) AS x;
         END IF;
         IF p_joins <> '{}' THEN

@@ -22,10 +22,11 @@ CREATE TYPE minuet.run_step AS (
     run text, known_seq integer, counter integer, seq integer, ended minuet.run_status,
     unreported boolean
 );
-CREATE TYPE minuet.token_begun AS ({token_begun of tokens});
+CREATE TYPE minuet.token_begun AS ({token_begun of tokens}, lane minuet.token_lane);
 -- With the place of its row: it is looked for nowhere else.
 CREATE TYPE minuet.token_settled AS (
-    place tid, run text, node text, scope text, lease text, {token_settled of tokens}
+    place tid, run text, node text, scope text, lease text, outcome minuet.token_outcome,
+    event integer
 );
 CREATE TYPE minuet.event_new AS (run_id bigint, seq integer, data bytea);
 
