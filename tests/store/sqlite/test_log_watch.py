@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -105,9 +106,10 @@ async def test_a_change_after_many_of_ours_is_noticed_by_the_log(pair: Pair) -> 
     here, elsewhere = pair
     waiting = asyncio.create_task(here.wait_for_work("default", ["q"], LONG_MS))
     await until(lambda: bool(here._work._waiters))
-    for number in range(5):
+    for number in count():
         await here.put_blob(b"ours %d" % number)
-    assert here._log._is_busy
+        if here._log._is_busy:
+            break
 
     await elsewhere.create_runs([new("a")])
 
