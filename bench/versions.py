@@ -3,6 +3,7 @@
 OTHER is a checkout of another version (`git worktree add ../old TAG`), PROGRAM a Python that has
 what it needs. The two run the same cases in turn, on stores of their own on one server, and the
 table says what a node costs now against then: processor time, of the worker and of the server.
+The ratio is the median of the rounds' ratios.
 What a process needs to start is left out: it is measured with one run and taken away.
 """
 
@@ -14,6 +15,7 @@ import resource
 import statistics
 import subprocess
 import sys
+from operator import truediv
 from pathlib import Path
 
 from bench.peers.processes import processor_s
@@ -69,14 +71,19 @@ def main() -> None:
     print("µs of processor time for a node (median)      then      now   now ÷ then", flush=True)
     for kind in options.stores.split(","):
         for name in options.cases.split(","):
-            then, now = [], []
+            then: list[float] = []
+            now: list[float] = []
+            sides = [(then, options.other, options.python), (now, ROOT, sys.executable)]
             for _ in range(options.rounds):
                 # A new server each time: it never comes to tidying up what was before.
                 with open_place(kind) as place:
-                    then.append(costs(place, options.other, options.python, CASES[name]))
-                    now.append(costs(place, ROOT, sys.executable, CASES[name]))
+                    for taken, root, python in sides:
+                        taken.append(costs(place, root, python, CASES[name]))
+                sides.reverse()  # Each is first as often as the other: an empty store is faster.
             a, b = statistics.median(then), statistics.median(now)
-            print(f"{kind + ', ' + name:42} {a:8.1f} {b:8.1f} {b / a:12.2f}", flush=True)
+            # Of each round: the machine is faster in one than in another.
+            ratio = statistics.median(map(truediv, now, then))
+            print(f"{kind + ', ' + name:42} {a:8.1f} {b:8.1f} {ratio:12.2f}", flush=True)
 
 
 if __name__ == "__main__":
