@@ -68,6 +68,16 @@ async def test_only_the_queues_asked_for_are_served(world: Any) -> None:
     assert [g.node for g in await world.take(queues=("gpu",))] == ["a"]
 
 
+@pytest.mark.parametrize("queue", ['"', "\\", '\\"', "{a,b}", "NULL", "", " a ", "a\nb", "'", "é"])
+async def test_a_queue_may_have_any_name(world: Any, queue: str) -> None:
+    """None of them is mistaken for another one, or for several."""
+    await world.start(
+        world.to("a", queue=queue), world.to("b", queue="a"), world.to("c", queue="b")
+    )
+
+    assert [g.node for g in await world.take(queues=(queue, "other"))] == ["a"]
+
+
 async def test_a_take_can_be_restricted_to_some_runs(world: Any) -> None:
     first, second, third = [await world.start("b", "a", world.to("c", queue="gpu")) for _ in "123"]
 

@@ -114,7 +114,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     # locks them.
     "free_tokens": (
         "t.state = 'ready' AND t.lane = '' AND t.tenant = p_tenant AND t.queue = q.queue"
-        " AND t.due_ms <= p_now AND (v_runs IS NULL OR t.run = ANY (v_runs))"
+        " AND t.due_ms <= p_now AND (p_runs IS NULL OR t.run = ANY (p_runs))"
         " ORDER BY t.due_ms, t.run, t.node, t.scope",
     ),
     "planning": (

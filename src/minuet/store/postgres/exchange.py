@@ -12,12 +12,14 @@ taken and what comes with it (`take_rows`, as in `memory`); whether what was kno
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from minuet.errors import SessionError
 from minuet.store.exchange import WITH_HEADER, Exchange, Held, Reply, Result
+from minuet.store.fields import to_json
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Granted, now_of
 from minuet.store.postgres.known import Known
@@ -144,25 +146,35 @@ def made_ready(step: Transition) -> bool:
     )
 
 
-def _takes(request: Exchange) -> tuple[list[Any], ...]:
-    """Limits, and queues with the place of the take that asks for them. At place 0 are the runs
-    that the tokens must belong to, if any. Then queues with their own length of leases."""
+def _takes(request: Exchange) -> tuple[Any, ...]:
+    """What `take_rows` is asked for: limits, queues, the runs that tokens must belong to, and
+    lengths of leases by queue."""
     wanted = [take for take in request.take if take.limit > 0 and take.queues]
-    if request.runs is not None and not request.runs:
+    runs = request.runs
+    if runs is not None and not runs:
         wanted = []
-    queues = [(0, run) for run in sorted(set(request.runs or ())) if wanted]
-    queues += [
-        (place, queue)
-        for place, take in enumerate(wanted, start=1)
-        for queue in sorted(set(take.queues))
-    ]
     return (
         [take.limit for take in wanted],
-        [place for place, _ in queues],
-        [queue for _, queue in queues],
-        list(request.lease_ms_by_queue),
-        [lease_length(wanted_ms) for wanted_ms in request.lease_ms_by_queue.values()],
+        [_array_text(take.queues) for take in wanted],
+        None if runs is None else list(runs),
+        _lengths_text(tuple(request.lease_ms_by_queue.items())),
     )
+
+
+@lru_cache(1024)
+def _array_text(queues: tuple[str, ...]) -> str:
+    """Queues as the text of an array: the same in each call of a worker."""
+    return "{" + ",".join(map(_quoted, sorted(set(queues)))) + "}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
+
+
+@lru_cache(1024)
+def _lengths_text(by_queue: tuple[tuple[str, int], ...]) -> str | None:
+    """Lengths of leases by queue as the text of an object."""
+    return to_json({name: lease_length(ms) for name, ms in by_queue}) if by_queue else None
 
 
 async def _to_replan(link: Link, request: Exchange, answer: _Answer) -> list[Run]:

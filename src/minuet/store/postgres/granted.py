@@ -50,10 +50,12 @@ class Granted:
         self.tokens: list[tuple[Place, Token]] = []
         #: With their numbers in the database. Of a run, what an exchange needs is there.
         self.runs: dict[str, tuple[int, Run]] = {}
-        #: Each output once, by its event, and the last one by its instance.
+        #: Each output once, by its event, and the last one with a token that it made ready.
         self._events: dict[tuple[int, int], bytes] = {}
         self._outputs: dict[tuple[int, int], Output] = {}
-        self._last: tuple[tuple[str, str, str], Output] | None = None
+        self._last: tuple[Token, Output] | None = None
+        #: By queue: when a lease runs out that was granted by this call.
+        self._ends: dict[str, int] = {}
         tokens = []
         for row in rows:
             if row[0] is not None:
@@ -66,7 +68,9 @@ class Granted:
     def _add(self, row: Any, request: Exchange) -> None:
         tenant = request.tenant
         taken_ms, place, data, outputs, oversize = row[_TAKEN_FIRST:_RUN_FIRST]
-        until = lease_end(request, row[_QUEUE], taken_ms)
+        until = self._ends.get(row[_QUEUE])
+        if until is None:
+            until = self._ends[row[_QUEUE]] = lease_end(request, row[_QUEUE], taken_ms)
         token = _token_of(
             row[:_TAKEN_FIRST], tenant, "leased", until, request.lease, request.session, taken_ms
         )
@@ -78,17 +82,19 @@ class Granted:
         if outputs is not None:
             arrived, read = self._find(outputs)
         elif token.source:
-            arrived = self._arrived((token.run, token.source, token.source_scope), data)
+            arrived = self._arrived(token, data)
         if token.skip:
             arrived = ()  # Somebody has skipped it after something had arrived.
         self.grants.append(grant(token, arrived, read, oversize))
 
-    def _arrived(self, instance: tuple[str, str, str], data: bytes | None) -> tuple[Output, ...]:
+    def _arrived(self, token: Token, data: bytes | None) -> tuple[Output, ...]:
         """The output of the one node that made a token ready: of tokens that follow each other
         and have the same, only the first comes with it."""
         if data is not None:
-            self._last = (instance, Output(*instance[1:], output_of(data)))
-        if self._last is None or self._last[0] != instance:
+            output = Output(token.source, token.source_scope, output_of(data))
+            self._last = token, output
+            return (output,)
+        if self._last is None or _source(self._last[0]) != _source(token):
             return ()
         return (self._last[1],)
 
@@ -106,6 +112,10 @@ class Granted:
             else:
                 read.append(Output(node, scope, output.data, kind == _FAILED, event))
         return tuple(arrived), tuple(read)
+
+
+def _source(token: Token) -> tuple[str, str, str]:
+    return token.run, token.source, token.source_scope
 
 
 def _order(row: Any) -> tuple[Any, ...]:

@@ -37,4 +37,4 @@ async def change_rows(link: Link, rows: Rows, change: Callable[[Transition], Val
 async def write_only(link: Link, rows: Rows, step: Transition) -> None:
     """Write what a step has changed, without a session."""
     nobody = (None, None, 0, "", b"", rows.now_ms, 0)
-    await write_step(link, rows, step, nobody, ([], [], [], [], []))
+    await write_step(link, rows, step, nobody, ([], [], None, None))

@@ -5,6 +5,10 @@
 -- comes with a token and how much fits into an answer. `memory` has them in Python, with `reply.Room`;
 -- `tests/differential` compares the two.
 --
+-- `p_queues` has the queues of each take as the text of an array, because the driver takes long to send
+-- many values and these are the same in each call. `p_runs`: tokens of these only; null: of any run.
+-- `p_lease_lengths`: an object of lengths by queue; others are `p_lease_ms`.
+--
 -- Called by functions that set how plans are made.
 CREATE FUNCTION minuet.take_rows(
     p_tenant text,
@@ -13,15 +17,14 @@ CREATE FUNCTION minuet.take_rows(
     p_now bigint,
     p_lease_ms bigint,
     p_limits integer[],
-    p_places integer[],
     p_queues text[],
-    p_lease_queues text[],
-    p_lease_lengths bigint[]
+    p_runs text[],
+    p_lease_lengths jsonb
 ) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    v_asked text[];
     v_queues text[];
     v_quotas bigint[];
-    v_runs text[];
     v_places tid[];
     v_fits minuet.fit[];
     v_heavy boolean;
@@ -29,17 +32,12 @@ DECLARE
     v_first boolean := true;
     v_left bigint := {reply_bytes_max};
 BEGIN
-    IF p_places[1] = 0 THEN
-        SELECT array_agg(q.queue) INTO v_runs
-        FROM unnest(p_places, p_queues) AS q (place, queue)
-        WHERE q.place = 0;
-    END IF;
     FOR v_take IN 1 .. cardinality(p_limits) LOOP
+        v_asked := p_queues[v_take];
         -- Those that have something: mostly it is one, and need not be counted.
         SELECT array_agg(q.queue) INTO v_queues
-        FROM unnest(p_places, p_queues) AS q (place, queue)
-        CROSS JOIN LATERAL (SELECT FROM minuet.tokens AS t WHERE {free_tokens} LIMIT 1) AS l
-        WHERE q.place = v_take;
+        FROM unnest(v_asked) AS q (queue)
+        CROSS JOIN LATERAL (SELECT FROM minuet.tokens AS t WHERE {free_tokens} LIMIT 1) AS l;
         CONTINUE WHEN v_queues IS NULL;
         v_quotas := ARRAY[p_limits[v_take]];
         IF cardinality(v_queues) > 1 THEN
@@ -94,8 +92,7 @@ BEGIN
             -- Where a row lies does not change while it is locked.
             UPDATE minuet.tokens AS t
             SET state = 'leased', lease = p_lease, session = p_session,
-                due_ms = p_now
-                    + coalesce(p_lease_lengths[array_position(p_lease_queues, t.queue)], p_lease_ms),
+                due_ms = p_now + coalesce((p_lease_lengths -> t.queue)::bigint, p_lease_ms),
                 taken_ms = p_now, delivery = t.delivery + 1
             FROM unnest(v_places, v_fits) WITH ORDINALITY AS p (place, fit, outputs, oversize, n)
             WHERE t.ctid = p.place

@@ -17,10 +17,9 @@ CREATE FUNCTION minuet.write_rows(
     p_arrivals minuet.arrival_row[],
     p_events minuet.event_row[],
     p_take_limits integer[],
-    p_take_places integer[],
     p_take_queues text[],
-    p_lease_queues text[],
-    p_lease_lengths bigint[]
+    p_take_runs text[],
+    p_lease_lengths jsonb
 ) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE
 {planning}
 AS $$
@@ -74,8 +73,8 @@ BEGIN
     RETURN QUERY
     SELECT *
     FROM minuet.take_rows(
-        p_tenant, p_session, p_lease, p_now, p_lease_ms, p_take_limits, p_take_places,
-        p_take_queues, p_lease_queues, p_lease_lengths
+        p_tenant, p_session, p_lease, p_now, p_lease_ms, p_take_limits, p_take_queues,
+        p_take_runs, p_lease_lengths
     );
 END
 $$;
