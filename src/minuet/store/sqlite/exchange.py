@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -218,7 +219,7 @@ class ExchangeGroup:
         request = call.request
         if take.limit <= 0 or not take.queues:
             return True
-        queues = sorted(set(take.queues))
+        queues = _unique(take.queues)
         runs = None if request.runs is None else frozenset(request.runs)
         rows = self._ready(request.tenant, queues, runs, take.limit)
         found = {row[1:4]: row[0] for row in rows}
@@ -238,7 +239,9 @@ class ExchangeGroup:
         if not tokens:
             return wanted == 0
         known: list[tuple[int, int]] = []
-        ends = {queue: lease_end(request, queue, self._now_ms) for queue in queues}
+        ends = {token.queue: 0 for token in tokens}
+        for queue in ends:
+            ends[queue] = lease_end(request, queue, self._now_ms)
         for token in tokens:
             token.state, token.lease, token.session = "leased", request.lease, request.session
             until = ends[token.queue]
@@ -320,19 +323,18 @@ class ExchangeGroup:
         ]
 
     def _ready(
-        self, tenant: str, queues: list[str], runs: frozenset[str] | None, limit: int
+        self, tenant: str, queues: tuple[str, ...], runs: frozenset[str] | None, limit: int
     ) -> list[Row]:
         """The oldest tokens of these queues: at most `limit` for as many as one query takes."""
         rows: list[Row] = []
         if len(queues) > QUEUES_FEW and not self._db.execute(_HAS_READY, {"tenant": tenant}).get:
             return rows
-        for first in range(0, len(queues), QUEUES_MAX):
-            some = queues[first : first + QUEUES_MAX]
-            names = {f"queue_{i}": queue for i, queue in enumerate(some)}
+        for names in _bindings(queues):
             bindings = {"tenant": tenant, "now": self._now_ms, "limit": limit, **names}
             if runs is not None:
                 bindings["runs"] = to_json(sorted(runs))
-            rows += self._db.execute(_take_ready(len(some), runs is not None), bindings).fetchall()
+            text = _take_ready(len(names), runs is not None)
+            rows += self._db.execute(text, bindings).fetchall()
         return rows
 
     # ── replies ─────────────────────────────────────────────────────────────────────────
@@ -459,15 +461,26 @@ def _by_age(token: Token) -> tuple[int, str, str, str]:
     return (token.due_ms or 0, token.run, token.node, token.scope)
 
 
+# A worker asks for the same queues in each call.
+
+
+@lru_cache(1024)
+def _unique(queues: tuple[str, ...]) -> tuple[str, ...]:
+    """Queues in their order, each once."""
+    return tuple(sorted(set(queues)))
+
+
+@lru_cache(1024)
+def _bindings(queues: tuple[str, ...]) -> list[dict[str, str]]:
+    """The names of queues in each of the queries that ask for them."""
+    firsts = range(0, len(queues), QUEUES_MAX)
+    parts = [queues[first : first + QUEUES_MAX] for first in firsts]
+    return [{f"queue_{i}": queue for i, queue in enumerate(part)} for part in parts]
+
+
+@cache
 def _take_ready(queues: int, of_runs: bool) -> str:
     """The statement that finds what is ready in this many queues."""
-    text = _take_statements.get((queues, of_runs))
-    if text is None:
-        one = f"{_READY_TOKENS}\n{_OF_RUNS}" if of_runs else _READY_TOKENS
-        branches = [one.replace(":queue", f":queue_{i}") for i in range(queues)]
-        text = "\nUNION ALL\n".join(branches) + f"\n{_TAKE_READY}"
-        _take_statements[queues, of_runs] = text
-    return text
-
-
-_take_statements: dict[tuple[int, bool], str] = {}
+    one = f"{_READY_TOKENS}\n{_OF_RUNS}" if of_runs else _READY_TOKENS
+    branches = [one.replace(":queue", f":queue_{i}") for i in range(queues)]
+    return "\nUNION ALL\n".join(branches) + f"\n{_TAKE_READY}"
