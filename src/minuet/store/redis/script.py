@@ -39,10 +39,7 @@ _TEXTS = ("CHILD_ENDED",)
 
 def expand_names(text: str) -> str:
     """A script with numbers and literals in place of names."""
-    text = "".join(_expand_constructors(text))
-    text = _OF_ROW.sub(_of_row, text)
-    text = _VALUE.sub(_variable, text)
-    return _NAME.sub(lambda name: _NAMES[name.group()], text)
+    return _NAME.sub(_written, "".join(_expand_constructors(_COMMENT.sub("\n", text))))
 
 
 def _places(layout: Layout) -> dict[str, int]:
@@ -106,41 +103,42 @@ def _set(words: Iterable[str]) -> str:
 
 
 _NAMES = _names()
+_BY_LETTER = {layout.letter: layout for layout in LAYOUTS.values()}
+
+#: A comment that has a line of its own; the numbers of lines stay.
+_COMMENT = re.compile(r"\n *--.*(?=\n)")
+
 _WORDS = (
     *(f"{word.upper()}_[A-Z_]+" for word in ARRAYS),
     *(f"{word.upper()}(?:_VALUES|_AT_[A-Z_]+)?" for word in VALUES),
 )
+#: Parts of a row, a value of a request, or a name. All in one go, because this takes milliseconds.
 _NAME = re.compile(
-    rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_WORDS)}|{'|'.join((*_LIMITS, *_TEXTS, 'FEED_MAX'))})\b"
+    r"\b(?:([A-Z])_(NUMBERS|STRINGS)\((\w+)\)"
+    rf"|({'|'.join(VALUES)})\.(\w+)"
+    rf"|(?:[A-Z]_[A-Z_]+|{'|'.join(_WORDS)}|{'|'.join((*_LIMITS, *_TEXTS, 'FEED_MAX'))})\b)"
 )
 
 
-# ── values of a request ─────────────────────────────────────────────────────────────────────
-
-_VALUE = re.compile(rf"\b({'|'.join(VALUES)})\.(\w+)")
-
-
-def _variable(found: re.Match[str]) -> str:
-    word, name = found.groups()
-    return f"{word}_{VALUES[word].places[name]}"
-
-
-# ── parts of a row ──────────────────────────────────────────────────────────────────────────
-
-_BY_LETTER = {layout.letter: layout for layout in LAYOUTS.values()}
-_OF_ROW = re.compile(r"\b([A-Z])_(NUMBERS|STRINGS)\((\w+)\)")
+def _written(found: re.Match[str]) -> str:
+    letter, part, row, word, name = found.groups()
+    if letter:
+        return _parts_of_row(_BY_LETTER[letter], part, row)
+    if word:
+        return f"{word}_{VALUES[word].places[name]}"
+    return _NAMES[found.group()]
 
 
-def _of_row(found: re.Match[str]) -> str:
-    letter, what, row = found.groups()
-    layout = _BY_LETTER[letter]
-    if what == "STRINGS":
-        return " .. ".join(f"sized[{row}[{letter}_{name.upper()}]]" for name in layout.strings)
-    values = []
-    for name in layout.numbers:
-        never = " or L_NEVER" if name in layout.optional else ""
-        values.append(f"{row}[{letter}_{name.upper()}]{never}")
-    return ", ".join(values)
+def _parts_of_row(layout: Layout, part: str, row: str) -> str:
+    columns = {
+        name: f"{row}[{_NAMES[f'{layout.letter}_{name.upper()}']}]" for name in layout.stored
+    }
+    if part == "STRINGS":
+        return " .. ".join(f"sized[{columns[name]}]" for name in layout.strings)
+    never = f" or {NEVER}"
+    return ", ".join(
+        columns[name] + (never if name in layout.optional else "") for name in layout.numbers
+    )
 
 
 # ── constructors ────────────────────────────────────────────────────────────────────────────
