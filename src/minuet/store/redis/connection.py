@@ -184,6 +184,7 @@ def _driver_errors() -> tuple[type[Exception], ...]:
 
 def _driver() -> Any:
     try:
+        import hiredis  # noqa: F401
         import redis.asyncio
     except ImportError as error:
         raise ConfigError(
