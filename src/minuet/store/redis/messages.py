@@ -10,6 +10,7 @@ unchanged, or where a script needs a value that Lua could not compute.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
@@ -188,9 +189,16 @@ ITEM = Message(
 )
 
 
-def _lengths_by_queue(request: Exchange) -> dict[str, int] | None:
-    by_queue = request.lease_ms_by_queue
-    return {name: lease_length(wanted_ms) for name, wanted_ms in by_queue.items()} or None
+@lru_cache(1024)
+def _queues(names: tuple[str, ...]) -> msgspec.Raw:
+    """Queues that a worker takes from, once each: a standing part (`request.lua`)."""
+    return opaque(pack(list(dict.fromkeys(names))))
+
+
+@lru_cache(1024)
+def _lengths(by_queue: tuple[tuple[str, int], ...]) -> msgspec.Raw | None:
+    """Lengths of leases by queue, also a standing part."""
+    return opaque(pack({name: lease_length(ms) for name, ms in by_queue})) if by_queue else None
 
 
 #: A call of a worker. `hand_in` is how many items follow.
@@ -198,8 +206,8 @@ EXCHANGE = Message(
     {
         Exchange: {
             "lease_ms": lambda request: lease_length(request.lease_ms),
-            "lease_ms_by_queue": _lengths_by_queue,
-            "take": lambda request: [msgspec.structs.astuple(take) for take in request.take],
+            "lease_ms_by_queue": lambda request: _lengths(tuple(request.lease_ms_by_queue.items())),
+            "take": lambda request: [(_queues(take.queues), take.limit) for take in request.take],
         }
     },
     given=("now_ms", "session_ms", "strict", "hand_in"),

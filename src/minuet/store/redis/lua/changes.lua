@@ -68,7 +68,7 @@ local function show(token, act)
   elseif state == 'waiting' then
     act(waiting_key(tenant, token[T_WAIT]), member, 0)
     act(waiting_key(tenant, token[T_WAIT], token[T_WAIT_KEY] or ''), member, 0)
-    if due_ms then act(TIMERS, member, due_ms) end
+    if due_ms then act(KEY.timers, member, due_ms) end
   end
 end
 

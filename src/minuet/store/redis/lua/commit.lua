@@ -58,13 +58,13 @@ local function move_runs()
       enter(runs_key(tenant, status, workflow), name, 0)
     end
     if deadline_ms ~= run[R_OLD_DEADLINE] then
-      if deadline_ms then enter(DEADLINES, name, deadline_ms) else leave(DEADLINES, name) end
+      if deadline_ms then enter(KEY.deadlines, name, deadline_ms) else leave(KEY.deadlines, name) end
     end
     if ended_ms ~= run[R_OLD_ENDED] then
       if ended_ms then enter(ENDED, name, ended_ms) else leave(ENDED, name) end
     end
-    if run[R_UNREPORTED] then enter(UNREPORTED, name, 0) end
-    if run[R_NOTABLE] then enter(NOTABLE, name, 0) end
+    if run[R_UNREPORTED] then enter(KEY.unreported, name, 0) end
+    if run[R_NOTABLE] then enter(KEY.notable, name, 0) end
     put(run, F_RUN, pack_run(run))
   end
 end
@@ -173,7 +173,7 @@ function commit()
   send('HSET', SLOTS, slots)
   send('HDEL', SLOTS, slots_gone)
   if logged then
-    for _, run in ipairs(changed_runs) do call('ZADD', UNLOGGED, 'NX', now, run[R_NAME]) end
+    for _, run in ipairs(changed_runs) do call('ZADD', KEY.unlogged, 'NX', now, run[R_NAME]) end
   end
   if listed ~= '' then call('XADD', FEED, 'MAXLEN', '~', FEED_MAX, '*', 'e', listed) end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end

@@ -1,7 +1,7 @@
 -- All JSON that scripts write: the events of `events.py`, byte for byte as `events.encode_event`
 -- writes them: fields in their order, those with their default left out. Fragments of JSON come ready
--- from the caller. The same names and numbers come again in most events of a call, so their
--- text is kept.
+-- from the caller. The same names and numbers come again in most events, so their text is kept from call
+-- to call.
 
 --: By type, with `_` in place of the dot: how an event is written.
 local events = {}
@@ -22,10 +22,18 @@ local ESCAPES = {
 
 local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte()) end
 
+--: Texts that are kept, and how many they are. At so many, all are forgotten; long ones are not kept.
+local KEPT_MAX, KEPT_BYTES_MAX = 2000, 1000
 local quoted, numbers, numerals, event_fields, sent_alone
+local kept = KEPT_MAX
 
 function begin_events()
-  quoted, numbers, numerals, event_fields, sent_alone = {}, {}, {}, {}, {}
+  if kept < KEPT_MAX then return end
+  quoted, numbers, numerals, event_fields, sent_alone, kept = {}, {}, {}, {}, {}, 0
+end
+
+local function keep(texts, of, text)
+  if #text <= KEPT_BYTES_MAX then texts[of], kept = text, kept + 1 end
 end
 
 local function quote(text)
@@ -35,7 +43,7 @@ local function quote(text)
     -- Searching control characters by their class is faster, and finds one too many.
     if find(text, '[%c"\\]') then known = text:gsub('[%z\1-\31"\\]', escape) end
     known = '"' .. known .. '"'
-    quoted[text] = known
+    keep(quoted, text, known)
   end
   return known
 end
@@ -50,7 +58,7 @@ local function number(name, value, default)
   local text = known[value]
   if not text then
     text = format(',"%s":%.0f', name, value)
-    known[value] = text
+    keep(known, value, text)
   end
   return text
 end
@@ -77,7 +85,7 @@ local function sent(to)
   local known = sent_alone[only]
   if not known then
     known = list('to', to)
-    sent_alone[only] = known
+    keep(sent_alone, only, known)
   end
   return known
 end
@@ -123,7 +131,7 @@ function digits(value)
   local known = numerals[value]
   if not known then
     known = format('%d', value)
-    numerals[value] = known
+    keep(numerals, value, known)
   end
   return known
 end
@@ -132,7 +140,7 @@ function event_field(seq)
   local field = event_fields[seq]
   if not field then
     field = F_EVENT .. digits(seq)
-    event_fields[seq] = field
+    keep(event_fields, seq, field)
   end
   return field
 end

@@ -3,12 +3,12 @@
 
 --: The partition, and the names of its keys.
 local base
-local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BORN, RECORD, BEATS
-local WAKE, ENDS, UNREPORTED, NOTABLE, FEED
-local RUN, READY, ASIDE
+local LEASES, ENDED, QUEUES, SLOTS, WAKE, ENDS, FEED, RUN, READY, ASIDE
+--: Those that few calls need, by name, because Lua has room for 200 locals.
+local KEY
 
 -- Exports. Everything else stays local to this block.
-local use_partition, ready_key
+local use_partition, ready_key, ready_keys
 
 do
 
@@ -23,28 +23,46 @@ function use_partition(name)
   base = name
   queue_keys = known_keys[base] or {}
   known_keys[base] = queue_keys
-  LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
-  ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
-  WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
-  UNLOGGED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
-  BEATS, UNREPORTED, NOTABLE = base .. ':beats', base .. ':unreported', base .. ':notable'
-  FEED = base .. ':feed'
+  LEASES, ENDED, QUEUES, SLOTS =
+    base .. ':leases', base .. ':ended', base .. ':queues', base .. ':slots'
+  WAKE, ENDS, FEED = base .. ':wake', base .. ':ends', base .. ':feed'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
+  KEY = { timers = base .. ':timers', deadlines = base .. ':deadlines',
+    idempotency = base .. ':idempotency', unlogged = base .. ':unrecorded', born = base .. ':born',
+    record = base .. ':record', beats = base .. ':beats', unreported = base .. ':unreported',
+    notable = base .. ':notable' }
+end
+
+local function keys_of(tenant)
+  local known = queue_keys[tenant]
+  if not known then
+    known = {}
+    queue_keys[tenant] = known
+  end
+  return known
 end
 
 -- What is ready in a queue.
 function ready_key(tenant, queue)
-  local of_tenant = queue_keys[tenant]
-  if not of_tenant then
-    of_tenant = {}
-    queue_keys[tenant] = of_tenant
-  end
-  local key = of_tenant[queue]
+  local known = keys_of(tenant)
+  local key = known[queue]
   if not key then
     key = READY .. tenant .. '\0' .. queue
-    of_tenant[queue], key_count = key, key_count + 1
+    known[queue], key_count = key, key_count + 1
   end
   return key
+end
+
+-- The same of several queues: `queues` is a table that is kept from call to call.
+function ready_keys(tenant, queues)
+  local known = keys_of(tenant)
+  local keys = known[queues]
+  if not keys then
+    keys = {}
+    for i = 1, #queues do keys[i] = ready_key(tenant, queues[i]) end
+    known[queues], key_count = keys, key_count + #keys + 1
+  end
+  return keys
 end
 
 end

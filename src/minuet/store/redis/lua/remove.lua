@@ -13,9 +13,9 @@ local function hide_run(run, letters)
   leave(runs_key(tenant, status), name)
   leave(runs_key(tenant, status, run[R_WORKFLOW]), name)
   leave(ENDED, name)
-  leave(DEADLINES, name)
-  leave(UNREPORTED, name)
-  leave(NOTABLE, name)
+  leave(KEY.deadlines, name)
+  leave(KEY.unreported, name)
+  leave(KEY.notable, name)
   local origin = { unpack_row(call('HGET', run[R_KEY], F_ORIGIN)) }
   return origin[O_IDEMPOTENCY_KEY]
 end
@@ -31,7 +31,7 @@ end
 
 -- Remove a run that is over and all that belongs to it.
 local function remove_run(run)
-  expect(IDEMPOTENCY, 'hash')
+  expect(KEY.idempotency, 'hash')
   doomed[#doomed + 1] = { run, hide_run(run, undo.letter_fields(run)) }
 end
 
@@ -43,10 +43,10 @@ local function remove_doomed()
     local run, idempotency_key = pair[1], pair[2]
     call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), kept_key(run[R_NAME]),
       blobs_key(run[R_NAME]))
-    if logged then call('ZREM', UNLOGGED, run[R_NAME]) end
+    if logged then call('ZREM', KEY.unlogged, run[R_NAME]) end
     if idempotency_key then
       local field = run[R_TENANT] .. '\0' .. idempotency_key
-      call('HDEL', IDEMPOTENCY, field)
+      call('HDEL', KEY.idempotency, field)
       released[#released + 1] = { field, run[R_NAME] }
     end
   end

@@ -12,9 +12,26 @@ local function begin_request(request)
 end
 
 -- Exports. Everything else stays local to this block.
-local next_delivery, each_of, skip_deliveries, load_with_target, runs_of
+local standing, next_delivery, each_of, skip_deliveries, load_with_target, runs_of
 
 do
+
+--: Parts of requests that are the same from call to call, by their packed form. At so many, all are
+-- forgotten.
+local STANDING_MAX = 1000
+local known, known_count = {}, 0
+
+-- Such a part, unpacked. Of a list, `part[value]` says whether a value is in it.
+function standing(packed)
+  local part = known[packed]
+  if not part then
+    if known_count >= STANDING_MAX then known, known_count = {}, 0 end
+    part = unpack_row(packed)
+    for i = 1, #part do part[part[i]] = true end
+    known[packed], known_count = part, known_count + 1
+  end
+  return part
+end
 
 -- The values of the next delivery.
 function next_delivery()

@@ -10,17 +10,31 @@ local logged
 --: Runs and tokens by name; false: there is none.
 local runs, tokens
 
---: By string: the same with its size in front, as rows have it. Most rows of a call have the same ones.
+--: By string: the same with its size in front, as rows have it. Most rows have the same ones, so they
+-- are kept from call to call; at so many, all are forgotten.
 local sized
 
-local function begin_rows(partition, is_logged)
+-- Exports. Everything else stays local to this block.
+local begin_rows
+
+do
+
+local SIZED_MAX = 2000
+local sized_count = SIZED_MAX
+
+local WITH_SIZE = { __index = function(known, text)
+  local with_size = struct_pack('>I4', #text) .. text
+  known[text], sized_count = with_size, sized_count + 1
+  return with_size
+end }
+
+function begin_rows(partition, is_logged)
   use_server()
   use_partition(partition)
   logged, now, runs, tokens = is_logged, nil, {}, {}
-  sized = setmetatable({}, { __index = function(known, text)
-    known[text] = struct_pack('>I4', #text) .. text
-    return known[text]
-  end })
+  if sized_count >= SIZED_MAX then sized, sized_count = setmetatable({}, WITH_SIZE), 0 end
+end
+
 end
 
 -- Whether as many fields as this are still where they were kept aside for a run (nil: nowhere).

@@ -82,34 +82,27 @@ local function in_order(members, shown, made)
 end
 
 -- Whether many queues show nothing at all: often so, and quicker than to ask each.
-local function all_empty(tenant, names)
-  if #names <= QUEUES_FEW or #names > QUEUES_MAX then return false end
-  local keys = {}
-  for i, name in ipairs(names) do keys[i] = ready_key(tenant, name) end
+local function all_empty(keys)
+  if #keys <= QUEUES_FEW or #keys > QUEUES_MAX then return false end
   return call('EXISTS', unpack(keys)) == 0
 end
 
 -- At least the first `limit` of what can be taken, in order: {member, …}.
-local function candidates(tenant, names, limit, only)
-  local shown, members, wanted = {}, {}, {}
-  local empty = all_empty(tenant, names)
-  for _, name in ipairs(names) do
-    local is_new = not wanted[name]
-    wanted[name] = true
-    if is_new and not empty then
-      local key, before = ready_key(tenant, name), #members
-      local count, most = before, before + limit
-      for _, member in ipairs(first_ready(key, limit + was_ready, only)) do
-        local token = tokens[member]
-        if not (token and token[T_CHANGED]) and count < most then
-          count = count + 1
-          members[count] = member
-        end
+local function candidates(tenant, queues, limit, only)
+  local shown, members, keys = {}, {}, ready_keys(tenant, queues)
+  for i = 1, all_empty(keys) and 0 or #keys do
+    local key, before = keys[i], #members
+    local count, most = before, before + limit
+    for _, member in ipairs(first_ready(key, limit + was_ready, only)) do
+      local token = tokens[member]
+      if not (token and token[T_CHANGED]) and count < most then
+        count = count + 1
+        members[count] = member
       end
-      if count > before then shown[#shown + 1] = { key, before + 1, count } end
     end
+    if count > before then shown[#shown + 1] = { key, before + 1, count } end
   end
-  local made, first = made_ready(tenant, wanted, only)
+  local made, first = made_ready(tenant, queues, only)
   -- One queue is in order already; often what this step has made ready comes after all it shows.
   if #shown <= 1 and (#made == 0 or (#members == limit
     and tonumber(call('ZSCORE', shown[1][1], members[limit])) < first))
@@ -133,10 +126,11 @@ local function load_shown(member)
   return keep_token(run, node, scope, member, field, found[2])
 end
 
--- Take tokens as long as what they need fits into the answer; whether all did.
-function take(tenant, session, lease, names, limit, only, taken)
+-- Take tokens of these queues (a standing part of requests), as long as what they need fits into the
+-- answer; whether all did.
+function take(tenant, session, lease, queues, limit, only, taken)
   if limit <= 0 then return true end
-  local found = candidates(tenant, names, limit, only)
+  local found = candidates(tenant, queues, limit, only)
   for i = 1, math.min(limit, #found) do
     local member = found[i]
     local token = tokens[member] or load_shown(member)
@@ -149,7 +143,7 @@ function take(tenant, session, lease, names, limit, only, taken)
       taken[#taken + 1] = token
     else
       -- Its row is gone: there is nothing to take.
-      for _, name in ipairs(names) do leave(ready_key(tenant, name), member) end
+      for _, key in ipairs(ready_keys(tenant, queues)) do leave(key, member) end
     end
   end
   return true

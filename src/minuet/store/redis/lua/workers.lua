@@ -5,11 +5,11 @@ local function workers_key(tenant) return base .. ':workers:' .. tenant end
 
 -- Forget workers without a heartbeat for this long, some at a time. Result: how many.
 local function forget_workers(longest)
-  local silent = call('ZRANGEBYSCORE', BEATS, '-inf', '(' .. now - longest, 'LIMIT', 0, 100)
+  local silent = call('ZRANGEBYSCORE', KEY.beats, '-inf', '(' .. now - longest, 'LIMIT', 0, 100)
   for _, old in ipairs(silent) do
     local cut = find(old, '\0', 1, true)
     call('HDEL', workers_key(sub(old, 1, cut - 1)), sub(old, cut + 1))
-    call('ZREM', BEATS, old)
+    call('ZREM', KEY.beats, old)
   end
   return #silent
 end

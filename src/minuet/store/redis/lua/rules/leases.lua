@@ -5,10 +5,12 @@ local begin_leases, lease_end, is_lost, is_open, revive, come_back, renew, expir
 
 do
 
--- How long leases are, and those of tokens of some queues; `request.py` has bounded them.
+-- How long leases are, and those of tokens of some queues; `messages.py` has bounded them.
 local lease_ms, lease_ms_by_queue
 
-function begin_leases(length, by_queue) lease_ms, lease_ms_by_queue = length, by_queue end
+function begin_leases(length, by_queue)
+  lease_ms, lease_ms_by_queue = length, by_queue and standing(by_queue)
+end
 
 -- When a token's lease that is granted or renewed now runs out.
 function lease_end(token)

@@ -340,7 +340,7 @@ function mark_reported(tenant, name, seq)
   end
   if is_parent_waiting(run) then return false end
   run[R_UNREPORTED] = nil
-  leave(UNREPORTED, name)
+  leave(KEY.unreported, name)
   -- This is not an event, so nothing of it goes to a log.
   put(run, F_RUN, pack_run(run))
   return true
@@ -354,7 +354,7 @@ function mark_noted(tenant, name, upto)
   end
   -- What comes after may be notable: the next look at the run finds out.
   run[R_NOTABLE] = run[R_SEQ] > upto and upto + 1 or nil
-  if not run[R_NOTABLE] then leave(NOTABLE, name) end
+  if not run[R_NOTABLE] then leave(KEY.notable, name) end
   -- This is not an event, so nothing of it goes to a log.
   put(run, F_RUN, pack_run(run))
   return true
@@ -395,7 +395,7 @@ function put_run(old, run, live, awaited)
       -- It has ended before this run came here, or came here again. Not an event.
       local child = load_run(name)
       child[R_UNREPORTED] = true
-      enter(UNREPORTED, name, 0)
+      enter(KEY.unreported, name, 0)
       put(child, F_RUN, pack_run(child))
     end
   end

@@ -14,7 +14,7 @@ local function known_run(new)
   local run = load_run(new[NEW_RUN])
   if run or not new[NEW_IDEMPOTENCY_KEY] then return run end
   local key = idempotency_of(new)
-  local id = keys[key] or call('HGET', IDEMPOTENCY, key)
+  local id = keys[key] or call('HGET', KEY.idempotency, key)
   return id and load_run(id)
 end
 
@@ -26,7 +26,7 @@ for i, new in ipairs(asked) do
   created[i] = not known and answers[i][1] == 'run'
   if created[i] and new[NEW_IDEMPOTENCY_KEY] then keys[idempotency_of(new)] = new[NEW_RUN] end
 end
-expect(IDEMPOTENCY, 'hash')
+expect(KEY.idempotency, 'hash')
 local wake = commit()
 for i, new in ipairs(asked) do
   if created[i] then
@@ -35,7 +35,7 @@ for i, new in ipairs(asked) do
     call('UNLINK', stage_key(new[NEW_STAGE]))
   end
 end
-for key, run in pairs(keys) do call('HSET', IDEMPOTENCY, key, run) end
+for key, run in pairs(keys) do call('HSET', KEY.idempotency, key, run) end
 for _, answer in ipairs(answers) do
   if answer[1] == 'run' then answer[2] = replies.run(answer[2]) end
 end

@@ -77,7 +77,8 @@ local taken, fitting = {}, true
 local only = run_filter(exchange.runs)
 for i, one in ipairs(exchange.take) do
   local before = #taken
-  fitting = fitting and take(tenant, session, lease, one[TAKE_QUEUES], one[TAKE_LIMIT], only, taken)
+  fitting = fitting
+    and take(tenant, session, lease, standing(one[TAKE_QUEUES]), one[TAKE_LIMIT], only, taken)
   counts[i] = #taken - before
 end
 for i = 1, #taken do members[i] = taken[i][T_MEMBER] end

@@ -1,4 +1,4 @@
 -- list_unreported: runs whose relatives have to learn of something, by name. request: after, limit.
 -- Result: {{run, R, I, i}, …}.
 
-return replies.named(UNREPORTED, request)
+return replies.named(KEY.unreported, request)

@@ -17,7 +17,7 @@ for i, mark in ipairs(marks) do
   marked[i] = 0
   if fits(run, logged, seq, digest) then
     call('HSET', run[R_KEY], F_LOGGED, seq)
-    if run[R_SEQ] == seq then call('ZREM', UNLOGGED, name) end
+    if run[R_SEQ] == seq then call('ZREM', KEY.unlogged, name) end
     marked[i] = 1
   end
 end

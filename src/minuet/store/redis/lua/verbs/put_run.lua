@@ -11,8 +11,8 @@ local tenant, name, expected, row, key, staged, staged_count, fields, live, scop
   kept, awaited, blobs, blobs_count = unpack(unpack_row(request), 1, 15)
 local old = load_run(name)
 if not is_expected(old, tenant, expected) then return { 'no' } end
-expect(IDEMPOTENCY, 'hash')
-local owner = key and call('HGET', IDEMPOTENCY, tenant .. '\0' .. key)
+expect(KEY.idempotency, 'hash')
+local owner = key and call('HGET', KEY.idempotency, tenant .. '\0' .. key)
 if owner and owner ~= name and load_run(owner) then return { 'key', owner } end
 if not (are_staged(staged, staged_count) and are_staged(blobs, blobs_count)) then
   return { 'gone' }
@@ -33,8 +33,8 @@ keep_staged(name, blobs)
 
 local released = {}
 if old_key and old_key ~= key then
-  call('HDEL', IDEMPOTENCY, tenant .. '\0' .. old_key)
+  call('HDEL', KEY.idempotency, tenant .. '\0' .. old_key)
   released[1] = { tenant .. '\0' .. old_key, name }
 end
-if key then call('HSET', IDEMPOTENCY, tenant .. '\0' .. key, name) end
+if key then call('HSET', KEY.idempotency, tenant .. '\0' .. key, name) end
 return { 'put', work, released }

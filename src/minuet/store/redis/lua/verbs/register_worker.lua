@@ -15,6 +15,6 @@ if known then
   registered, _, draining, removed = unpack_row(known)
 end
 call('HSET', key, worker, pack(registered, now, draining, removed, record))
-call('ZADD', BEATS, now, field)
+call('ZADD', KEY.beats, now, field)
 forget_workers(longest)
 return (draining or removed) and 1 or 0

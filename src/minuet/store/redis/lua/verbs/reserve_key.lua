@@ -3,5 +3,5 @@
 
 local tenant, key, run = unpack(unpack_row(request), 1, 3)
 local field = tenant .. '\0' .. key
-if call('HSETNX', IDEMPOTENCY, field, run) == 1 then return run end
-return call('HGET', IDEMPOTENCY, field)
+if call('HSETNX', KEY.idempotency, field, run) == 1 then return run end
+return call('HGET', KEY.idempotency, field)

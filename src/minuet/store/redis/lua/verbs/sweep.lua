@@ -18,7 +18,7 @@ for _, member in ipairs(due(LEASES, '(' .. format('%.0f', now + LEASE_MS_MAX), '
 do
   late[#late + 1] = member
 end
-local timers, overdue = due(TIMERS, '-inf', now, limit), due(DEADLINES, '-inf', now, limit)
+local timers, overdue = due(KEY.timers, '-inf', now, limit), due(KEY.deadlines, '-inf', now, limit)
 local old = retention_ms and due(ENDED, '-inf', now - retention_ms, portion) or {}
 
 local expired, resumed, cancelled = 0, 0, 0
@@ -33,14 +33,14 @@ for _, member in ipairs(timers) do
   local run_id, node, scope = parts(member)
   local token, run = load_token(run_id, node, scope)
   if not token then
-    leave(TIMERS, member)
+    leave(KEY.timers, member)
   elseif resume(run[R_TENANT], run_id, node, scope, timed_out, '', nil, true) then
     resumed = resumed + 1
   end
 end
 for _, run in ipairs(overdue) do
   if not load_run(run) then
-    leave(DEADLINES, run)
+    leave(KEY.deadlines, run)
   elseif pass_deadline(run) then
     cancelled = cancelled + 1
   end
@@ -51,7 +51,7 @@ for _, name in ipairs(old) do
     leave(ENDED, name)
   elseif not is_deletable(run) then
     enter(ENDED, name, now) -- Later: meanwhile, others have their turn.
-  elseif not (logged and call('ZSCORE', UNLOGGED, name)) then
+  elseif not (logged and call('ZSCORE', KEY.unlogged, name)) then
     remove_run(run)
   end
 end
@@ -63,7 +63,7 @@ local function consider(found)
   local score = tonumber(found[2])
   if score and (not next_due or score < next_due) then next_due = score end
 end
-for _, key in ipairs({ LEASES, TIMERS, DEADLINES }) do
+for _, key in ipairs({ LEASES, KEY.timers, KEY.deadlines }) do
   consider(call('ZRANGE', key, 0, 0, 'WITHSCORES'))
 end
 for _, queue in ipairs(call('HKEYS', QUEUES)) do
