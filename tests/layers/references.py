@@ -31,7 +31,7 @@ FOREIGN = {
 }
 
 #: Part of a name that stands for many, and folders that commands make.
-PATTERNS = ("NNNN", "bench/out/", "build/")
+PATTERNS = ("NNNN", "bench/out/", "build/", "src/minuet/page/")
 
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
