@@ -1,9 +1,9 @@
 """Where a benchmark runs: a store of each kind, its server and its floor.
 
-The floors (`../shared/floor`) move no-op tokens through a store with everything that must be
-written and nothing else. Servers are started for the benchmark, with the durability that the
-store promises: SQLite FULL, PostgreSQL synchronous_commit=on, Redis with an append-only file
-that is synced every second (what its floor was measured with).
+The floors (in the folder `shared` beside the project) move no-op tokens through a store with
+everything that must be written and nothing else. Servers are started for the benchmark, with the
+durability that the store promises: SQLite FULL, PostgreSQL synchronous_commit=on, Redis with an
+append-only file that is synced every second (what its floor was measured with).
 """
 
 from __future__ import annotations
