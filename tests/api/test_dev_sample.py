@@ -24,6 +24,14 @@ def post(url: str, path: str, body: Any = None) -> Any:
     return httpx2.post(f"{url}/api/v1{path}", json=body).raise_for_status().json()
 
 
+def wait_until_ended(url: str, run: str) -> None:
+    events = f"{url}/api/v1/runs/{run}/events"
+    accept = {"Accept": "text/event-stream"}
+    with httpx2.stream("GET", events, headers=accept, timeout=60) as stream:
+        for _ in stream.iter_lines():
+            pass
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -48,8 +56,7 @@ def test_the_first_minute(spawn: Spawn, tmp_path: Path) -> None:
     ):
         pass
     pid = post(url, "/dev/kill-worker")["pid"]
-    while get(url, f"/runs/{run}/summary")["status"] == "RUNNING":
-        pass
+    wait_until_ended(url, run)
     ended = get(url, f"/runs/{run}")
     first = get(url, f"/runs/{run}/nodes/pack[{held[0]['scope'][0]}]/attempts")
     sample = get(url, "/dev")["sample"]
