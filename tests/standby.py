@@ -34,6 +34,13 @@ class Standby(Postgres):
             user=self.user,
         )
 
+    async def catch_up(self) -> None:
+        """Wait for all that its primary has written by now."""
+        ((written,),) = await ask(self._primary, "SELECT pg_current_wal_flush_lsn()::text")
+        question = f"SELECT pg_last_wal_replay_lsn() >= '{written}' AS has_all"
+        while not (await self._ask(question))[0]["has_all"]:
+            pass
+
     async def stop_following(self) -> None:
         """From now on nothing arrives that its primary does."""
         await self._ask("ALTER SYSTEM SET primary_conninfo = ''")

@@ -120,6 +120,7 @@ async def test_what_an_asynchronous_standby_has_is_a_beginning_and_goes_on(pair:
     async with app_on(both(primary, standby)) as app:
         runs = await app.start_many(workload.small(), [{"seed": 1}] * RUNS)
         await completed(app, 2 * RUNS)
+        await standby.catch_up()
         await standby.stop_following()
         lost = await app.start(workload.small(), {"seed": 1})
         await completed(app, 4 * RUNS)
