@@ -58,6 +58,9 @@ LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 #: because a document is also compiled where the type is not registered.
 TYPE_QUEUE = "type:"
 
+#: How the name of the hidden node ends that renders the list of a foreach.
+ITEMS = "$items"
+
 #: The name of the hidden node that lists what to undo; and how the names of the hidden nodes end
 #: that undo the instances of another node.
 UNDO = "$undo"

@@ -9,6 +9,7 @@ import pytest
 from tests.store.conftest import World
 
 from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.kernel.foreach import Listed
 from minuet.store.blob import blob_ref, blob_value
 from minuet.store.changes import Cancel
 from minuet.store.logged import LoggedStore
@@ -116,19 +117,34 @@ async def test_a_run_that_is_put_in_its_place_keeps_its_blobs_and_brings_others(
         assert await world.store.get_blob(blob_ref(data), run=run, tenant="a") == data
 
 
-async def test_a_result_whose_blob_was_lost_is_stale(world: Any) -> None:
+STANDS_FOR_IT = blob_value(blob_ref(LARGE), len(LARGE))
+NAMES_IT = msgspec.json.encode(Listed(2, 1, chunks=[(0, blob_ref(b"here")), (1, blob_ref(LARGE))]))
+
+
+@pytest.mark.parametrize(("node", "output"), [("a", STANDS_FOR_IT), ("a$items", NAMES_IT)])
+async def test_a_result_whose_blob_was_lost_is_stale(world: Any, node: str, output: bytes) -> None:
     """A store that lost its last moments would otherwise commit a result that nobody can read."""
-    run = await world.start("a")
+    run = await world.start(node)
     grant = await world.take_one()
-    output = blob_value(blob_ref(LARGE), len(LARGE))
+    await world.store.put_blob(b"here", run=run, tenant="a")
     if isinstance(world.store, LoggedStore):
         # Its blobs are in the record, which loses none: nobody looks.
         assert await world.hand_in(world.done(grant, "b", output=output)) == ("applied",)
         return
 
     assert await world.hand_in(world.done(grant, "b", output=output)) == ("stale",)
-    assert (await world.token(run, "a")).state == "leased"
+    assert (await world.token(run, node)).state == "leased"
 
     await world.store.put_blob(LARGE, run=run, tenant="a")
     assert await world.hand_in(world.done(grant, "b", output=output)) == ("applied",)
     assert [i.data for i in (await world.take_one()).inputs] == [output]
+
+
+async def test_an_output_that_only_looks_like_a_list_of_chunks_is_taken(world: Any) -> None:
+    await world.start("a", "b$items")
+    short = msgspec.json.encode(Listed(1, 1, items=[{"chunks": [[0, blob_ref(LARGE)]]}]))
+    outputs = {"a": NAMES_IT, "b$items": short}
+
+    done = [world.done(grant, output=outputs[grant.node]) for grant in await world.take()]
+
+    assert await world.hand_in(*done) == ("applied", "applied")

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from minuet.types import UNDO
+from minuet.types import ITEMS, UNDO
 
 #: The newest format. A worker refuses a plan with a newer one. A plan has the oldest format that
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
@@ -239,7 +239,7 @@ class Plan(Part, frozen=True, kw_only=True):
 
 def items_id(node: str) -> str:
     """The hidden node that renders the list of a node with `foreach`."""
-    return f"{node}$items"
+    return f"{node}{ITEMS}"
 
 
 def item_id(node: str) -> str:
@@ -254,7 +254,7 @@ def undo_id(node: str) -> str:
 
 def is_list(name: str) -> bool:
     """Whether this is the hidden node that renders the list of a foreach."""
-    return name.endswith("$items")
+    return name.endswith(ITEMS)
 
 
 def is_undo(name: str) -> bool:

@@ -43,7 +43,7 @@ from minuet.simulation.rules import (
     deletion_rules,
     event_rules,
 )
-from minuet.store.blob import blob_of
+from minuet.store.blob import blobs_of
 from minuet.store.exchange import Exchange, Reply
 from minuet.store.records import EventRecord
 from minuet.types import CLOSED, TERMINAL
@@ -222,8 +222,12 @@ class Checker:
                 self._model.timeline or self._has_blob(row.tenant, run, event.plan)
             ):
                 self._broken("I17", f"event {record.seq} names a plan that is not there", run)
-            ref = blob_of(bytes(event.output)) if isinstance(event, NodeCompleted) else None
-            if ref is not None and not self._has_blob(row.tenant, run, ref):
+            named = (
+                blobs_of(event.node, bytes(event.output))
+                if isinstance(event, NodeCompleted)
+                else ()
+            )
+            if not all(self._has_blob(row.tenant, run, ref) for ref in named):
                 self._broken("I17", f"event {record.seq} names a blob that is not there", run)
         book.records = records[:]
         stored, facts = self._model.stored(run, book.outputs)

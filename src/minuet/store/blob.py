@@ -14,6 +14,7 @@ import msgspec
 
 from minuet.clock import Clock
 from minuet.store.records import DEFAULT_TENANT, TOUCH_MS, BlobEntry
+from minuet.types import ITEMS
 
 #: An object with this key stands for a blob. A user's own object that has the key is itself
 #: stored as a blob, so what is read back is never mistaken.
@@ -85,6 +86,26 @@ def blob_of(data: bytes) -> str | None:
         return str(msgspec.json.decode(data)[BLOB_KEY])
     except (msgspec.DecodeError, LookupError, TypeError):
         return None  # It is damaged; reading the value will show it.
+
+
+class _Chunks(msgspec.Struct):
+    """What a store reads of a list that is cut into chunks (`kernel.foreach.Listed`)."""
+
+    chunks: list[tuple[int, str]]
+
+
+def blobs_of(node: str, output: bytes) -> list[str]:
+    """The blobs that the output of a node names: the one that it stands for, or the chunks of the
+    list of a foreach."""
+    if output.startswith(BLOB_START):
+        ref = blob_of(output)
+        return [] if ref is None else [ref]
+    if not node.endswith(ITEMS) or b'"chunks":' not in output:
+        return []
+    try:
+        return [ref for _, ref in msgspec.json.decode(output, type=_Chunks).chunks]
+    except msgspec.DecodeError:
+        return []  # A short list, with items that look like it; or it is damaged.
 
 
 def value_bytes(data: bytes) -> int:

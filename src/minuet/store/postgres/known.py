@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from minuet.store.blob import BLOB_START
+from minuet.store.blob import blobs_of
 from minuet.store.exchange import Delivery, Done, Exchange
 from minuet.store.postgres.granted import Place
 from minuet.store.records import Join, Key, Run, Token
@@ -57,7 +57,7 @@ class Known:
             # Bytes are counted in the run's row, which is rewritten then.
             if item.max_bytes is not None:
                 return False
-            if item.output.startswith(BLOB_START):
+            if blobs_of(item.node, item.output):
                 return False
             known = self.tokens.get((item.run, item.node, item.scope))
             if known is None or item.run not in self.runs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from minuet.store.blob import blob_of
+from minuet.store.blob import blobs_of
 from minuet.store.changes import (
     Cancel,
     Change,
@@ -116,8 +116,7 @@ class Wanted:
             self.want_token((item.run, item.node, item.scope))
             if isinstance(item, Done):
                 self.want_deliveries(item.run, item.node, item.deliveries)
-                ref = blob_of(item.output)
-                if ref is not None:
+                for ref in blobs_of(item.node, item.output):
                     self.blobs[item.run, ref] = None
             elif isinstance(item, Failed):
                 self.whole[item.run] = None

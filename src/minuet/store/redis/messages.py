@@ -173,8 +173,8 @@ _FAILED: Extra = {
     "fingerprint": lambda item: fingerprint(item.node, item.error),
 }
 
-#: What a worker hands in. `flaw`: True: it is too large. A text: it stands for this blob, which may
-#: be lost. `deliveries` is how many deliveries follow.
+#: What a worker hands in. `flaw`: True: it is too large. A list: it names these blobs, which may be
+#: lost. `deliveries` is how many deliveries follow.
 ITEM = Message(
     {
         Done: _DONE,

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from minuet.store.blob import blob_of
+from minuet.store.blob import blobs_of
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Delivery, Done, Exchange, Item, NewStep, Waiting
 from minuet.store.identifiers import are_long, is_long
@@ -36,12 +36,14 @@ def exchange(request: Exchange, now_ms: int | None, session_ms: int, *, strict: 
     return pack_values(values)
 
 
-def _flaw_of(item: Item) -> bool | str | None:
-    """What may keep an item from being applied: True: it is too large. A text: it stands for this
-    blob."""
+def _flaw_of(item: Item) -> bool | list[str] | None:
+    """What may keep an item from being applied: True: it is too large. A list: it names these
+    blobs."""
     if isinstance(item, Done):
         output = item.output
-        return len(output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries) or blob_of(output)
+        if len(output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries):
+            return True
+        return blobs_of(item.node, output) or None
     return isinstance(item, Waiting) and is_long(item.key)
 
 

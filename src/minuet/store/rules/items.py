@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from minuet import events
-from minuet.store.blob import BLOB_START, blob_of
+from minuet.store.blob import blobs_of
 from minuet.store.exchange import (
     GOES_ON,
     Done,
@@ -52,9 +52,8 @@ class Items(Repairs):
                 return "replan"
             if len(item.output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries):
                 return "limit"
-            if item.output.startswith(BLOB_START):
-                ref = blob_of(item.output)
-                if ref is not None and not self._source.has_own_blob(run.run, ref):
+            for ref in blobs_of(item.node, item.output):
+                if not self._source.has_own_blob(run.run, ref):
                     return "stale"
             if item.max_bytes is not None and run.output_bytes + item.output_bytes > item.max_bytes:
                 return "full"

@@ -8,8 +8,8 @@ do
 --: Results after which the worker goes on under the same lease.
 local GOES_ON = L_GOES_ON
 
--- `flaw`: true: it is too large, and came without its content. A text: it stands for this blob,
--- which may be lost.
+-- `flaw`: true: it is too large, and came without its content. A list: it names these blobs, which
+-- may be lost.
 local function judge(run, token, lease, kind, plan, flaw, max_bytes, output_bytes)
   if token[T_LEASE] ~= lease then
     come_back(run, token, lease)
@@ -23,10 +23,11 @@ local function judge(run, token, lease, kind, plan, flaw, max_bytes, output_byte
   if kind == 'done' then
     if plan ~= run[R_PLAN] then return 'replan' end
     if flaw == true then return 'limit' end
-    if flaw and not logged
-      and call('HEXISTS', blobs_key(run[R_NAME]), run[R_TENANT] .. '\0' .. flaw) == 0
-    then
-      return 'stale'
+    if flaw and not logged then
+      local blobs, tenant = blobs_key(run[R_NAME]), run[R_TENANT]
+      for i = 1, #flaw do
+        if call('HEXISTS', blobs, tenant .. '\0' .. flaw[i]) == 0 then return 'stale' end
+      end
     end
     if max_bytes and (run[R_OUTPUT_BYTES] or 0) + output_bytes > max_bytes then
       return 'full'
