@@ -57,6 +57,10 @@ def test_what_once_went_wrong_does_not_any_more(seed: int) -> None:
         Config(31009660, steps_max=400_000),
         # A failover lost the end of a child run, just before its parent counted as reported.
         Config(41018514, steps_max=400_000),
+        # A failover lost a chunk of a foreach's list, just before the list was handed in.
+        Config(10445, steps_max=400_000),
+        # Many waits, one after the other, took longer than a world had to end.
+        Config(8531, steps_max=400_000),
     ],
     ids=lambda config: str(config.seed),
 )
