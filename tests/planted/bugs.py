@@ -226,6 +226,14 @@ _ALL = (
         store=wrong.TakesBlobsOnTrust,
     ),
     Bug(
+        name="chunk-on-trust",
+        last=238,
+        summary="the list of a foreach names a chunk that a failover has lost",
+        faults=("lossy",),
+        seeds=400,
+        patch=wrong.chunks_on_trust,
+    ),
+    Bug(
         name="content-on-trust",
         last=9,
         summary="a result is committed although its content is not in the blob store",
