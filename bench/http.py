@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench.peers.processes import processor_s
 from bench.places import open_place
 from bench.rates import closed, paced
 from minuet.app.app import App
@@ -146,11 +147,6 @@ async def work(url: str) -> None:
         body = {"seq": seq, "done": done, "take": 64, "wait_ms": 20_000}
         _, data = await client.call(f"/api/v1/workers/{made['worker_id']}/exchange", body)
         done = [{"task": one["task"], "result": {"i": 1}} for one in json.loads(data)["tasks"]]
-
-
-def processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.asynccontextmanager

@@ -99,14 +99,20 @@ def memory_mb(pid: int) -> float:
 
 def processor_s(pid: int) -> float:
     """Processor time that a process and its children have used, as far as they live."""
-    ticks = 0
+    used_s = 0.0
     for one in descendants(pid):
         with contextlib.suppress(OSError):
             # The second field is a name in brackets, which may hold anything.
             fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-            # Own and that of children that have ended: user, system, user, system.
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            # Its children that have ended: user, system. Counted in hundredths of a second.
+            used_s += sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+            used_s += time.clock_gettime(_clock_of(one))
+    return used_s
+
+
+def _clock_of(pid: int) -> int:
+    """The clock of Linux that counts a process's time to the nanosecond (`clock_getcpuclockid`)."""
+    return ~pid << 3 | 2
 
 
 __all__ = [

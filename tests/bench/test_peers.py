@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from bench.peers import main
 from bench.peers.plot import draw
+from bench.peers.processes import processor_s
 from bench.peers.report import write_report
 from bench.peers.table import BY_NAME, System, choose
 
@@ -74,6 +77,15 @@ def test_the_driver_measures_minuet_and_writes_figures_page_and_plot(tmp_path: P
             assert all(figures[name] > 0 for name in wanted), figures
     assert row(paths["results"].read_text(), "**Minuet**")[1] == "SQLite WAL FULL, 1 process"
     assert ElementTree.fromstring(paths["plot"].read_text()).tag.endswith("svg")
+
+
+def test_processor_time_is_counted_exactly() -> None:
+    """The kernel's hundredths of a second are too coarse for a short measurement."""
+    own = time.process_time()
+    before = processor_s(os.getpid())
+    sum(range(10_000))
+
+    assert own < before < processor_s(os.getpid())
 
 
 def test_what_cannot_be_installed_is_reported_and_the_others_are_measured() -> None:
