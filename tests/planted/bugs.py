@@ -231,7 +231,7 @@ _ALL = (
         summary="the list of a foreach names a chunk that a failover has lost",
         faults=("lossy",),
         seeds=400,
-        patch=wrong.chunks_on_trust,
+        transition=wrong.TakesChunksOnTrust,
     ),
     Bug(
         name="content-on-trust",

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
@@ -23,6 +22,7 @@ from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.ids import SeededIds
 from minuet.nodes.context import Context
 from minuet.plan.placement import Placement, read_placement
+from minuet.plan.plan import is_list
 from minuet.simulation.contents import SimOutsideStore
 from minuet.simulation.loop import current_process
 from minuet.simulation.model import ModelStore
@@ -56,7 +56,6 @@ from minuet.store.records import (
     Token,
     WorkflowVersion,
 )
-from minuet.store.rules import items
 from minuet.store.rules.transition import Transition
 from minuet.store.rules.workflows import Named
 from minuet.types import TERMINAL
@@ -157,12 +156,13 @@ class TakesBlobsOnTrust(ModelStore):
         return True
 
 
-@contextmanager
-def chunks_on_trust() -> Iterator[None]:
-    """A store looks for the blob that an output stands for, and for none that it names inside."""
-    right = vars(items)["blobs_of"]
-    with patch.object(items, "blobs_of", lambda node, output: right("", output)):
-        yield
+class TakesChunksOnTrust(Transition):
+    """Nobody looks whether the chunks are there that the list of a foreach names."""
+
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        if isinstance(item, Done) and is_list(item.node):
+            item = msgspec.structs.replace(item, output=b"null")
+        return super()._judge(run, token, item)
 
 
 class TrustsItsContents(SimOutsideStore):

@@ -222,13 +222,11 @@ class Checker:
                 self._model.timeline or self._has_blob(row.tenant, run, event.plan)
             ):
                 self._broken("I17", f"event {record.seq} names a plan that is not there", run)
-            named = (
-                blobs_of(event.node, bytes(event.output))
-                if isinstance(event, NodeCompleted)
-                else ()
-            )
-            if not all(self._has_blob(row.tenant, run, ref) for ref in named):
-                self._broken("I17", f"event {record.seq} names a blob that is not there", run)
+            if isinstance(event, NodeCompleted):
+                for ref in blobs_of(event.node, bytes(event.output)):
+                    if not self._has_blob(row.tenant, run, ref):
+                        message = f"event {record.seq} names a blob that is not there"
+                        self._broken("I17", message, run)
         book.records = records[:]
         stored, facts = self._model.stored(run, book.outputs)
         program = self._programs.get(stored.plan)

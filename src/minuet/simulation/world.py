@@ -58,10 +58,11 @@ from minuet.types import TERMINAL
 from minuet.webhooks.outbox import OUT
 from minuet.worker.worker import Worker
 
-#: Seconds with faults, and seconds in which everything must end afterwards. A run with many waits,
-#: one after the other, may take longer, if something happens again and again.
+#: Seconds with faults, and seconds in which everything must end afterwards.
 FAULTS_S = 12.0
 LIVENESS_S = 300.0
+
+#: A run with many waits may take longer, as long as there is a new event within so many seconds.
 QUIET_S = 30.0
 
 #: The tenants.

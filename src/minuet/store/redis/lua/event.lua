@@ -1,7 +1,6 @@
 -- All JSON that scripts write: the events of `events.py`, byte for byte as `events.encode_event`
 -- writes them: fields in their order, those with their default left out. Fragments of JSON come ready
--- from the caller. The same names and numbers come again in most events, so their text is kept from call
--- to call.
+-- from the caller. Most events have the same names and numbers, so their text is kept from call to call.
 
 --: By type, with `_` in place of the dot: how an event is written.
 local events = {}
